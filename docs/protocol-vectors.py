@@ -182,6 +182,11 @@ def card(seed, seal, agree):
     return "fbs1_" + base64.urlsafe_b64encode(content + check).decode().rstrip("=")
 
 
+def round_key(round_, key, config=None):
+    """The helper's key of a round, and its signature."""
+    return sign(HELPER, "fedbo helper round key, version 1", config or CONFIG, struct.pack("<Q", round_), key)
+
+
 def observation(value, unit, succeeded=None):
     succeeded = value is not None if succeeded is None else succeeded
     return struct.pack("<B", succeeded) + weights(value or 0.0) + unit
@@ -270,13 +275,14 @@ def good():
     ]
 
     requests = []
-    for method, target, body, time in [
-        ("GET", "/v1/studies/wine/config", b"", 1_700_000_000_000),
-        ("GET", "/v1/studies/wine/handouts?after=3&entries=2&wait=60&delivered=3", b"", 1_700_000_000_001),
-        ("PUT", "/v1/studies/w%C3%A4in/rounds/3/slots/1", upload(1, 3, CONFIG, MAP, weights(0.5, -2.0)), 0),
-        ("POST", "/v1/enrol", b'{"token":""}', U64_MAX),
+    for method, target, body, time, counter in [
+        ("GET", "/v1/studies/wine", b"", 1_700_000_000_000, 0),
+        ("GET", "/v1/studies/wine/handouts?after=3&entries=2&wait=60&delivered=3", b"", 1_700_000_000_001, 17),
+        ("PUT", "/v1/studies/w%C3%A4in/rounds/3/slots/1", upload(1, 3, CONFIG, MAP, weights(0.5, -2.0)), 0, 2**63 - 1),
+        ("POST", "/v1/enrol", b'{"token":""}', U64_MAX, 0),
     ]:
-        parts = (COORDINATOR_KEY, method.encode(), target.encode(), str(time).encode(), hashlib.sha256(body).digest())
+        stamp = (str(time).encode(), str(counter).encode())
+        parts = (COORDINATOR_KEY, method.encode(), target.encode(), *stamp, hashlib.sha256(body).digest())
         requests.append(
             {
                 "seed": AGENT.hex(),
@@ -286,7 +292,8 @@ def good():
                 "body": body.hex(),
                 "fedbo-key": public(AGENT).hex(),
                 "fedbo-time": str(time),
-                "fedbo-signature": sign(AGENT, "fedbo request, version 2", *parts).hex(),
+                "fedbo-counter": str(counter),
+                "fedbo-signature": sign(AGENT, "fedbo request, version 3", *parts).hex(),
             }
         )
     yield "requests", requests
@@ -344,6 +351,25 @@ def good():
         )
     yield "rotations", rotations
 
+    accounts = []
+    for studies in [
+        [],
+        [
+            ("wine", CONFIG, 3, 17, "0100", "default", [[0, 3], [5, 5]], [[4, 4]]),
+            ("wäin", bytes(32), 0, 0, "", "", [], []),
+        ],
+    ]:
+        parts = [public(AGENT), (1_700_000_000_000).to_bytes(8, "little")]
+        for study, config, slot, counter, event, mode, delivered, unrecorded in studies:
+            rows = [b"".join(n.to_bytes(8, "little") for row in rounds for n in row) for rounds in (delivered, unrecorded)]
+            parts += [study.encode(), config, slot.to_bytes(4, "little"), counter.to_bytes(8, "little"), event.encode(), mode.encode(), *rows]
+        names = ("study", "config", "slot", "counter", "event", "mode", "delivered", "unrecorded")
+        shown = [dict(zip(names, (study[0], study[1].hex(), *study[2:]))) for study in studies]
+        proof = sign(COORDINATOR, "fedbo account, version 1", *parts).hex()
+        account = {"key": public(AGENT).hex(), "time_ms": 1_700_000_000_000, "studies": shown, "proof": proof}
+        accounts.append({"seed": COORDINATOR.hex(), "account": account})
+    yield "accounts", accounts
+
     yield "uploads", [
         {
             "slot": slot,
@@ -397,7 +423,26 @@ def good():
         data = unsigned_handout(3, True, 7, CONFIG, head, content)
         shown = {"releases": [shown_entry(*e) for e in items], "helper": shown_of_helper[:n]}
         handouts.append(shown_handout(7, True, head, shown, data))
+    key = some("round key", 32)
+    content = releases([entry(*e) for e in entries]) + releases(of_helper[:1]) + key + round_key(7, key)
+    shown = {
+        "releases": [shown_entry(*e) for e in entries],
+        "helper": shown_of_helper[:1],
+        "key": (struct.pack("<Q", 7) + key + round_key(7, key)).hex(),
+    }
+    handouts.append(shown_handout(7, True, heads[3], shown, unsigned_handout(4, True, 7, CONFIG, heads[3], content)))
     yield "handouts", handouts
+
+    yield "round_keys", [
+        {
+            "seed": HELPER.hex(),
+            "config": CONFIG.hex(),
+            "round": str(round_),
+            "key": key.hex(),
+            "text": (struct.pack("<Q", round_) + key + round_key(round_, key)).hex(),
+        }
+        for round_, key in [(0, some("round key", 32)), (U64_MAX, bytes(32))]
+    ]
 
     yield "sealed_uploads", [
         {
@@ -500,15 +545,16 @@ def bad():
         ]
     ]
 
-    target, time, body = "/v1/studies/wine", 1_700_000_000_000, b"{}"
-    parts = (COORDINATOR_KEY, b"GET", target.encode(), str(time).encode(), hashlib.sha256(body).digest())
-    signature = sign(AGENT, "fedbo request, version 2", *parts)
+    target, time, counter, body = "/v1/studies/wine", 1_700_000_000_000, 17, b"{}"
+    stamp = (str(time).encode(), str(counter).encode())
+    parts = (COORDINATOR_KEY, b"GET", target.encode(), *stamp, hashlib.sha256(body).digest())
+    signature = sign(AGENT, "fedbo request, version 3", *parts)
     right = {"coordinator": COORDINATOR_KEY.hex(), "method": "GET", "target": target, "body": body.hex(), "fedbo-key": public(AGENT).hex()}
-    right |= {"fedbo-time": str(time), "fedbo-signature": signature.hex()}
-    assert ed25519_verify(public(AGENT), framed("fedbo request, version 2", parts), signature)
+    right |= {"fedbo-time": str(time), "fedbo-counter": str(counter), "fedbo-signature": signature.hex()}
+    assert ed25519_verify(public(AGENT), framed("fedbo request, version 3", parts), signature)
     s_plus_order = int.from_bytes(signature[32:], "little") + L
     malleable = signature[:32] + s_plus_order.to_bytes(32, "little")
-    other_purpose = sign(AGENT, "fedbo request, version 3", *parts)
+    other_purpose = sign(AGENT, "fedbo request, version 2", *parts)
     yield "requests", [
         {**right, **change, "error": error}
         for change, error in [
@@ -517,6 +563,7 @@ def bad():
             ({"target": target + "?wait=60"}, "signature"),
             ({"body": b"{} ".hex()}, "signature"),
             ({"fedbo-time": str(time + 1)}, "signature"),
+            ({"fedbo-counter": str(counter + 1)}, "signature"),
             ({"fedbo-key": public(NEW_AGENT).hex()}, "signature"),
             ({"fedbo-key": "ff" * 32}, "signature"),
             ({"fedbo-signature": malleable.hex()}, "signature"),
@@ -526,11 +573,16 @@ def bad():
             ({"fedbo-time": "+" + str(time)}, "time"),
             ({"fedbo-time": str(2**64)}, "time"),
             ({"fedbo-time": ""}, "time"),
+            ({"fedbo-counter": "0" + str(counter)}, "counter"),
+            ({"fedbo-counter": "-1"}, "counter"),
+            ({"fedbo-counter": str(2**63)}, "counter"),
+            ({"fedbo-counter": ""}, "counter"),
             ({"fedbo-key": right["fedbo-key"][1:]}, "hex"),
             ({"fedbo-key": right["fedbo-key"].upper()}, "hex"),
             ({"fedbo-signature": signature.hex() + "00"}, "hex"),
             ({"fedbo-key": None}, "missing"),
             ({"fedbo-time": None}, "missing"),
+            ({"fedbo-counter": None}, "missing"),
             ({"fedbo-signature": None}, "missing"),
         ]
     ]
@@ -599,7 +651,7 @@ def bad():
     flipped[70] ^= 1
     by_coordinator = [
         (relay(messages(m[:2], [2]), kind=0), "field"),
-        (relay(messages(m[:2], [2]), kind=4), "field"),
+        (relay(messages(m[:2], [2]), kind=5), "field"),
         (relay(messages(m[:2], [2]), collects=2), "field"),
         (relay(messages(m[:2], [2]), head=(1, bytes(32))), "field"),
         (relay(messages(m[:2], [2]), head=(0, MAP)), "field"),
@@ -656,6 +708,10 @@ def bad():
         (shares(releases(e[1:3]), releases([h[0], h[2]])), "order"),
         (shares(releases([e[2], e[1]]), releases(h[:2])), "order"),
         (shares(releases([entry(1, 1, b"", bytes(65))]), releases([])), "too-large"),
+        (shares(releases(e[1:3]), releases(h[:2]), kind=4), "cut-off"),
+        (shares(releases(e[1:3]), releases(h[:2]) + bytes(95), kind=4), "cut-off"),
+        (shares(releases(e[1:3]), releases(h[:2]) + bytes(97), kind=4), "trailing"),
+        (shares(releases(e[1:3]), releases(h[:2]) + bytes(96)), "trailing"),
     ]
     cases = [(signed(COORDINATOR, data), error) for data, error in by_coordinator]
     cases += [
@@ -709,7 +765,7 @@ ABOUT = (
     "what is under 'bad' is refused, for the reason that 'error' names."
 )
 
-vectors = {"about": ABOUT, "protocol": 2, "good": dict(good()), "bad": dict(bad())}
+vectors = {"about": ABOUT, "protocol": 3, "good": dict(good()), "bad": dict(bad())}
 text = json.dumps(vectors, indent=1, ensure_ascii=False) + "\n"
 path = pathlib.Path(__file__).with_suffix(".json")
 if sys.argv[1:] == ["--check"]:

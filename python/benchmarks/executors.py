@@ -2,9 +2,10 @@
 
     python benchmarks/executors.py [ENGINE ...]
 
-Each evaluates 200 trials of 50 ms, four of them open at once, on processes of this machine; an engine that is not installed is left out.
-Printed are the seconds until the engine has evaluated its first call, and those of the study after it. No engine can take less than 2.5 s.
-The study asks at random in memory, so that its own share is small. The engines run one after the other.
+Each executor evaluates 200 trials of 50 ms, four at a time, in processes on this machine. Executors that are not
+installed are skipped; the others run one after another. Prints the seconds until the executor has evaluated its first
+call, and the seconds of the study after that, which cannot be fewer than 2.5. The study proposes random points and is
+stored in memory, so its own share of the time is small.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ def submitit() -> Iterator[Any]:
 
 @contextlib.contextmanager
 def ray() -> Iterator[Any]:
-    os.environ.setdefault("RAY_AUTH_MODE", "disabled")  # or it writes a token into the home
+    os.environ.setdefault("RAY_AUTH_MODE", "disabled")  # otherwise Ray writes a token into the home folder
     import ray
     from fedbo.integrations.ray import RayExecutor
 
@@ -75,7 +76,7 @@ ENGINES: dict[str, Callable[[], contextlib.AbstractContextManager[Any]]] = {
 
 
 def timed(engine: str) -> tuple[float, float]:
-    """The seconds until an engine has evaluated a call, and those of the study."""
+    """Seconds until an engine has evaluated its first call, and seconds of the study."""
     began = time.perf_counter()
     with ENGINES[engine]() as executor:
         warm = fedbo.Study("warm", {"x": fedbo.Float(-2, 2)}, direction="minimize", strategy="random")

@@ -1,19 +1,20 @@
-"""A federation inside Flower: its time, and what is left when its coordinator is killed, beside Flower's own FedAvg.
+"""Measures a federation inside Flower: its time, and its recovery from a killed coordinator compared with Flower's FedAvg.
 
     python benchmarks/flower.py time
     python benchmarks/flower.py fedavg fedbo
 
-A SuperLink and three SuperNodes run on this machine, which has to be Linux and otherwise idle; the package needs its extra `flower`.
-Each part takes some ten minutes and prints a table.
+A SuperLink and three SuperNodes run on this machine, which must run Linux and be otherwise idle. The package needs its
+extra `flower`. Each part takes about ten minutes and prints a table.
 
-`time`: six rounds of `fts`, which end when all have delivered, and of `dp-fts-de`, whose uploads have 10 s to arrive. The objective takes
-no time, so that nearly all of a round of `fts` is the starts of Flower's processes.
+`time`: six rounds of `fts`, which end when all agents have delivered, and of `dp-fts-de`, whose uploads have 10 s to
+arrive. The objective takes no time, so almost all of a round of `fts` is spent on starting Flower's processes.
 
-`fedavg`, `fedbo`: in round 3 of 6, `kill -9` ends the process of the ServerApp or the SuperLink, which is started again at once, with and
-without `--database`. Nothing else is done until Flower has said what became of the run, and for a minute at least; SuperNodes that have
-ended are then started again, and so is the app, by the same `flwr run`. Printed is what the run's state was and after how many seconds,
-whether a later round began in the meantime, the round that comes first afterwards, and the work of each client in all: FedAvg's rounds of
-training, of which 6 are needed, or fedbo's trials, of which 8 are.
+`fedavg`, `fedbo`: in round 3 of 6, `kill -9` kills the process of the ServerApp or of the SuperLink. The SuperLink is
+restarted immediately, with and without `--database`. The script then waits until Flower reports the state of the run,
+and for at least a minute. Afterwards it restarts SuperNodes that have exited, and the app with the same `flwr run`.
+Prints the state of the run and the seconds until it was reported, whether a later round began in the meantime, the
+first round after the restart, and the total work of each client: training rounds of FedAvg (6 needed), or trials of
+fedbo (8 needed).
 """
 
 from __future__ import annotations
@@ -115,7 +116,7 @@ def train(message: Message, context: Context) -> Message:
 
 
 class Federated(Protocol):
-    """An app, and how far it is."""
+    """An app and its progress."""
 
     name: str
     app: Path
@@ -123,15 +124,15 @@ class Federated(Protocol):
     configs: list[dict[str, str]]
 
     def work(self) -> list[int]:
-        """For each client, how often it has worked."""
+        """Units of work per client so far."""
         ...
 
     def is_in(self, round_number: int) -> bool:
-        """True once a client works for this round."""
+        """Returns True once a client works on this round."""
         ...
 
     def first_round_after(self, work: list[int]) -> int:
-        """The first round for which clients worked after they had done this much."""
+        """First round for which clients worked after this amount of work."""
         ...
 
 
@@ -196,11 +197,11 @@ class Fedbo:
         return any(done >= 2 + round_number for done in self.work())
 
     def first_round_after(self, work: list[int]) -> int:
-        shows = (line for line in self.log.splitlines() if "rounds are played here" in line)
+        shows = (line for line in self.log.splitlines() if "leading the rounds" in line)
         return int(re.findall(r"round=(\d+)", list(shows)[-1])[0])
 
     log = ""
-    """What the app has said in its last run."""
+    """Log of the app's last run."""
 
 
 @contextmanager
@@ -214,7 +215,7 @@ def environment() -> dict[str, str]:
 
 
 def timed(kind: dict[str, object]) -> str:
-    """A row of the table of times."""
+    """Measures one algorithm; returns a row of the table of times."""
     with folder() as where:
         federation = Fedbo(where, kind)
         with Deployment(where, federation.configs, environment()) as flower:
@@ -224,13 +225,13 @@ def timed(kind: dict[str, object]) -> str:
             took = time.monotonic() - began
             said = flower.log("run")
             messages = [flower.log(f"supernode-{client}").count("Start `flwr-clientapp` process") for client in range(CLIENTS)]
-        stamps = re.findall(r"(\S+)Z +INFO \S+ (?:a round begins|rounds are played here)", said)
+        stamps = re.findall(r"(\S+)Z +INFO \S+ (?:a round begins|leading the rounds)", said)
         began_at = [datetime.fromisoformat(stamp) for stamp in stamps]
         seconds = [(later - earlier).total_seconds() for earlier, later in zip(began_at, began_at[1:], strict=False)]
-        # Round 0 has the first trials of all, and enrolment.
+        # Skip round 0, which includes enrolment and the initial trials.
         rounds = seconds[1:ROUNDS]
         in_time = sum(fedbo.Agent(home).study_status().uploads_acknowledged for home in federation.homes)
-        # After the last round a relayed study has another message of each agent, and a private one nothing more.
+        # After the last round, each agent of a relayed study sends one more message; a private study needs no more.
         of = CLIENTS * (ROUNDS + (kind is RELAYED))
         return f"| {kind['name']} | {_span(rounds, '.1f')} s | {took:.0f} s | {in_time} of {of} | {_span(messages, 'd')} |"
 
@@ -240,7 +241,7 @@ def _span(values: Sequence[float], form: str) -> str:
 
 
 def killed(federation: Federated, where: Path, killed: str, has_database: bool) -> str:
-    """A row of the table of failures."""
+    """Kills one process; returns a row of the table of failures."""
     database = where / "state.db" if has_database else None
     with Deployment(where, federation.configs, environment(), database) as flower:
         run = flower.submit(federation.app, federation.config)
@@ -282,7 +283,7 @@ def _ended(status: str) -> str:
 
 
 def killed_each(make: Callable[[Path], Federated]) -> None:
-    """The table of failures of an app."""
+    """Prints the table of failures of an app."""
     columns = ["app", "killed in round 3", "the run", "SuperNodes that end", "goes on by itself", "first round of the next run"]
     print(f"| {' | '.join(columns)} | work of each client |", "| --- |" + " --- |" * len(columns), sep="\n", flush=True)
     for who, has_database in (("ServerApp", False), ("SuperLink", False), ("SuperLink", True)):

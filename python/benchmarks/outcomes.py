@@ -1,18 +1,21 @@
-"""Constraints and several objectives beside other packages, from equal initial points.
+"""Compares constraints and several objectives with other packages, from equal initial points.
 
     python benchmarks/outcomes.py [--runs 5] [--trials 60] [--arms log-ei,nsga2,optuna-gp,botorch,random] [--problems zdt1,...] [--noise 0.1]
 
-With several objectives an outcome is log10 of the hypervolume that the known front has and the trials so far have not, above the reference
-(1.1, ..., 1.1); with constraints log10 of the gap between the best feasible trial and the known minimum. 1e-8 and below count as 1e-8.
-Each row has the mean over runs and its standard error after a third of the trials, two thirds and all. Arms whose packages are
-missing are left out: Optuna for nsga2 (with constraints its TPE takes the place) and optuna-gp, BoTorch for botorch.
+With several objectives, the outcome is log10 of the hypervolume gap between the known front and the trials so far, for
+the reference point (1.1, ..., 1.1). With constraints, it is log10 of the gap between the best feasible trial and the
+known minimum. Gaps below 1e-8 count as 1e-8. Each row has the mean over runs and its standard error after a third of
+the trials, after two thirds, and after all. Arms with missing packages are skipped: nsga2 (TPE if there are
+constraints) and optuna-gp need Optuna, botorch needs BoTorch.
 
-With --noise all numbers that an arm is told have normal noise, whose standard deviation is this share of a number's own over uniform points.
-Outcomes are still those of the numbers without noise: of the trials that are feasible in truth (as in Letham, Karrer, Ottoni & Bakshy 2019,
-Constrained Bayesian optimization with noisy experiments). The arm log-ei-plain is log-ei without the augmented expected improvement.
-With --choice the last trials of fedbo's arms are judged by the one that a user would take: the best value of those whose own numbers are
-feasible, or the choice of a model of all trials; how often it is feasible in truth, the mean of its objective above the minimum, and the
-mean of what it misses in all.
+With --noise, all numbers told to an arm have normal noise; its standard deviation is this share of the standard
+deviation of the number over uniform points. Outcomes use the numbers without noise and the trials that are truly
+feasible (as in Letham, Karrer, Ottoni & Bakshy 2019, Constrained Bayesian optimization with noisy experiments). The arm
+log-ei-plain is log-ei without the augmented expected improvement.
+
+With --choice, fedbo's arms are evaluated by the final trial that a user would choose: the best value among trials with
+feasible observed numbers, or the choice of a model of all trials. Prints how often this trial is truly feasible, the
+mean gap of its objective to the minimum, and the mean of its total constraint violation.
 """
 
 from __future__ import annotations
@@ -36,19 +39,19 @@ Numbers = dict[str, float]
 
 @dataclass(frozen=True)
 class Problem:
-    """Objectives and constraints on the unit cube, all minimized and all met where they are at most 0."""
+    """Objectives and constraints on the unit cube. Objectives are minimized; constraints are met if at most 0."""
 
     dim: int
     evaluate: Callable[[list[float]], Numbers]
     objectives: list[str]
     constraints: list[str] = field(default_factory=list)
     best: float = 0.0
-    """The minimum, or the hypervolume of the front."""
+    """Known minimum, or hypervolume of the front."""
     noise: Numbers = field(default_factory=dict)
-    """The standard deviation of each number's noise; empty without noise."""
+    """Standard deviation of the noise of each number; empty without noise."""
 
     def noisy(self, share: float) -> Problem:
-        """The same with noise of this share of each number's standard deviation over uniform points."""
+        """Adds noise with this share of each number's standard deviation over uniform points."""
         if share == 0:
             return self
         drawn = random.Random(0)
@@ -57,23 +60,23 @@ class Problem:
         return replace(self, noise=noise)
 
     def told(self, truth: Numbers, seed: int, index: int) -> Numbers:
-        """What an arm is told of a trial: all arms of a run have the same draws in the same order."""
+        """Numbers that an arm is told about a trial. All arms of a run have the same draws in the same order."""
         drawn = random.Random(f"{seed}/{index}")
         return {name: value + drawn.gauss(0, self.noise.get(name, 0.0)) for name, value in truth.items()}
 
     def outcome(self, trials: Sequence[Numbers]) -> float:
-        """The gap of the trials so far, by its logarithm."""
+        """Decimal logarithm of the gap of the trials so far."""
         feasible = [numbers for numbers in trials if all(numbers[name] <= 0 for name in self.constraints)]
         if len(self.objectives) > 1:
             gap = self.best - hypervolume([[numbers[name] for name in self.objectives] for numbers in feasible])
         else:
-            # Where nothing is feasible the gap is that of a large value.
+            # Without a feasible trial, the gap is that of a large value.
             gap = min((numbers[self.objectives[0]] for numbers in feasible), default=1e3) - self.best
         return math.log10(max(gap, LEAST))
 
 
 def hypervolume(points: list[list[float]]) -> float:
-    """The volume below the reference that minimized points dominate, by slices along the last coordinate."""
+    """Volume below the reference that minimized points dominate, computed by slices along the last coordinate."""
     points = [point for point in points if all(value < REFERENCE for value in point)]
     if not points:
         return 0.0
@@ -110,7 +113,7 @@ def dtlz2(n_objectives: int) -> Callable[[list[float]], Numbers]:
 
 
 def disc_branin(x: list[float]) -> Numbers:
-    """Branin's function in a disc (Gelbart, Snoek & Adams 2014), which has one of its three minima."""
+    """Branin's function on a disc that contains one of its three minima (Gelbart, Snoek & Adams 2014)."""
     u, v = 15 * x[0] - 5, 15 * x[1]
     value = (v - 5.1 / (4 * math.pi**2) * u**2 + 5 / math.pi * u - 6) ** 2 + 10 * (1 - 1 / (8 * math.pi)) * math.cos(u) + 10
     return {"f1": value, "c1": (u - 2.5) ** 2 + (v - 7.5) ** 2 - 50}
@@ -123,7 +126,7 @@ def gramacy(x: list[float]) -> Numbers:
 
 
 def hartmann6(x: list[float]) -> Numbers:
-    """Hartmann's function of six variables whose sum is at most 3 (Letham et al. 2019)."""
+    """Hartmann's function of six variables with a sum of at most 3 (Letham et al. 2019)."""
     alpha = (1.0, 1.2, 3.0, 3.2)
     a = ((10, 3, 17, 3.5, 1.7, 8), (0.05, 10, 17, 0.1, 8, 14), (3, 3.5, 1.7, 10, 17, 8), (17, 8, 0.05, 10, 0.1, 14))
     p = (
@@ -137,7 +140,7 @@ def hartmann6(x: list[float]) -> Numbers:
 
 
 def area_of(front: Callable[[float], float], n: int = 400_000) -> float:
-    """The hypervolume of a front f2 = front(f1) over f1 from 0 to 1, by the midpoint rule."""
+    """Hypervolume of a front f2 = front(f1) for f1 from 0 to 1, by the midpoint rule."""
     inner = sum(REFERENCE - front((i + 0.5) / n) for i in range(n)) / n
     return inner + (REFERENCE - 1) * (REFERENCE - front(1.0))
 
@@ -190,7 +193,7 @@ def show_choices(name: str, problem: Problem, arm: str, seeds: range, n_trials: 
 
 
 def initial_points(problem: Problem, seed: int) -> list[list[float]]:
-    """The points with which fedbo begins."""
+    """Initial points of fedbo."""
     space = {f"x{i}": fedbo.Float(0, 1) for i in range(problem.dim)}
     study = fedbo.Study("design", space, direction="minimize", seed=seed)
     points = []

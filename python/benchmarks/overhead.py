@@ -1,9 +1,9 @@
-"""Time of ask and tell from Python, and of importing the package.
+"""Measures the time of ask and tell from Python, and of importing the package.
 
     python benchmarks/overhead.py
 
-The strategy draws at random, so that nearly all of the time is that of the binding, the record of the trial and the storage in
-memory: an upper bound of what Python adds to a trial. `log-ei` stands beside it, whose queries cost what they cost in Rust.
+The strategy is random, so almost all of the time is spent in the binding, the trial record and the in-memory storage.
+It is an upper bound of the overhead of Python per trial. For comparison, `log-ei` has the cost of its queries in Rust.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import fedbo
 
 
 def milliseconds(strategy: str, n_trials: int, repeats: int = 7) -> float:
-    """The median over studies of the time of ask and tell, a trial."""
+    """Median time of ask and tell per trial over several studies, in milliseconds."""
     times = []
     for seed in range(repeats):
         space = {"x": fedbo.Float(0, 1), "y": fedbo.Float(1e-5, 1, log=True), "c": ["a", "b", "c"]}
@@ -31,7 +31,7 @@ def milliseconds(strategy: str, n_trials: int, repeats: int = 7) -> float:
 
 
 def import_milliseconds(repeats: int = 7) -> float:
-    """The median over processes of the time of `import fedbo`."""
+    """Median time of `import fedbo` over several processes, in milliseconds."""
     script = "import time; t = time.perf_counter(); import fedbo; print((time.perf_counter() - t) * 1e3)"
     runs = [subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True) for _ in range(repeats)]
     return statistics.median(float(run.stdout) for run in runs)

@@ -1,11 +1,11 @@
-"""Asks a second of ``fedbo serve`` under many thin workers, beside Optuna's gRPC proxy of a storage.
+"""Measures asks per second of ``fedbo serve`` with many thin workers, compared with Optuna's gRPC storage proxy.
 
     python benchmarks/serve.py                                   # 200 workers, 2000 trials of 50 ms, random and log-ei
-    python benchmarks/serve.py --optuna /path/to/venv/bin/python # beside it Optuna, where it and grpcio are installed
+    python benchmarks/serve.py --optuna /path/to/venv/bin/python # also Optuna; needs optuna and grpcio
 
-Workers are threads in some processes, all on this machine, so they and the server share its processors. An ask is timed by the worker, from
-its request to its trial, the line before it included. The storage is a file of SQLite in a temporary folder, for both, or the memory of the
-server, which loses everything with it.
+Workers are threads in several processes on this machine, so they share its processors with the server. A worker measures
+an ask from its request to the trial, including the time in the server's queue. The storage of both is an SQLite file in
+a temporary folder, or the memory of the server, which is lost when the server stops.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ NAMES = ("x", "y", "z")
 
 
 def fedbo_worker(url: str, token: str, seconds: float) -> list[float]:
-    """The seconds of each ask of a worker that goes on until the study is full."""
+    """Runs a worker until the study is full; returns the seconds of each ask."""
     import fedbo
 
     worker = fedbo.Worker(url, token)
@@ -51,7 +51,7 @@ def fedbo_worker(url: str, token: str, seconds: float) -> list[float]:
 
 
 def optuna_worker(port: str, n_trials: str, seconds: float) -> list[float]:
-    """The same with a storage behind Optuna's proxy; the point is drawn by the worker itself."""
+    """Like `fedbo_worker`, with a storage behind Optuna's proxy; the worker itself draws the point."""
     import optuna
 
     optuna.logging.set_verbosity(optuna.logging.ERROR)
@@ -71,7 +71,7 @@ def optuna_worker(port: str, n_trials: str, seconds: float) -> list[float]:
 
 
 def optuna_server(address: str, port: str) -> None:
-    """Optuna's proxy, until it is killed."""
+    """Runs Optuna's proxy until it is killed."""
     import optuna
 
     storage = optuna.storages.InMemoryStorage() if address == "memory" else optuna.storages.RDBStorage(address)
@@ -81,7 +81,7 @@ def optuna_server(address: str, port: str) -> None:
 
 
 def be_workers(kind: str, first: str, second: str, seconds: float, n_threads: int) -> None:
-    """Threads of this process as workers; prints the seconds of their asks."""
+    """Runs workers as threads of this process; prints the seconds of their asks."""
     work: Callable[[str, str, float], list[float]] = fedbo_worker if kind == "fedbo" else optuna_worker
     asks: list[float] = []
     lost: list[BaseException] = []
@@ -101,7 +101,7 @@ def be_workers(kind: str, first: str, second: str, seconds: float, n_threads: in
 
 
 def timed(python: str, kind: str, first: str, second: str, options: argparse.Namespace) -> str:
-    """Runs the workers; returns what they measured as a row of a table."""
+    """Runs the workers; returns their measurements as a row of a table."""
     each = options.workers // options.processes
     words = [python, __file__, "--be", kind, first, second, str(options.seconds), str(each)]
     began = time.perf_counter()

@@ -1,10 +1,10 @@
-"""Time that a study loses to pages that watch it.
+"""Measures the slowdown of a study that is watched by dashboard pages.
 
     python benchmarks/watched.py
 
-Studies of equal seeds are tuned by `fedbo tune`, in pairs: one alone, the other beside `fedbo dashboard` with two streams of its events that
-are read as a page reads them. Printed is the ratio of their times, with a 95 % interval over pairs. On a machine with two processors the
-dashboard, the readers and the command of the objective share them with the study, as they would at a user's.
+`fedbo tune` runs pairs of studies with equal seeds: one alone, and one with `fedbo dashboard` and two readers of its
+event stream, which read like a page. Prints the ratio of their times with a 95 % interval over pairs. On a machine with
+two processors, the dashboard, the readers and the objective's command share them with the study, as on a user's machine.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ storage = "sqlite:study.db"
 command = ["sh", "-c", "sleep 0.02; echo $1", "sh", "{x}"]
 """
 PARAMETER = '[space.{name}]\ntype = "float"\nlow = 0.0\nhigh = 1.0\n'
-# Student's quantile of .975 for eleven degrees of freedom.
+# The .975 quantile of Student's distribution with eleven degrees of freedom.
 QUANTILE = 2.201
 
 
@@ -41,7 +41,7 @@ def fedbo(*words: str) -> list[str]:
 
 
 def read(url: str, base: str) -> None:
-    """Reads events as a browser does, until the server ends."""
+    """Reads events like a browser until the server stops."""
     opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
     try:
         opener.open(url).read()
@@ -57,7 +57,7 @@ def read(url: str, base: str) -> None:
 
 
 def seconds(is_watched: bool) -> float:
-    """The time of one study."""
+    """Runs one study and returns its seconds."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         space = "".join(PARAMETER.format(name=parameter) for parameter in "xyz")

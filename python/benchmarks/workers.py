@@ -1,10 +1,11 @@
-"""Many workers of one study through PostgreSQL, or through a file of SQLite.
+"""Measures many workers that share a study in PostgreSQL or in an SQLite file.
 
     python benchmarks/workers.py [WORKERS ...] [--storage postgresql] [--storage sqlite] [--jobs N] [--program PATH]
 
-So many processes of `fedbo tune` (64 unless told otherwise) share a study of 2,000 trials in a PostgreSQL server that this script starts, or
-in a file; each trial is a command of 50 ms, and a worker has `--jobs` of them at once. Printed is how many trials were told a second; a trial
-that is lost or evaluated twice ends the script with an error. It needs PostgreSQL's programs, and as root the user `postgres`.
+WORKERS processes of `fedbo tune` (64 by default) share a study of 2,000 trials in a PostgreSQL server that this script
+starts, or in a file. Each trial is a command of 50 ms, and a worker runs `--jobs` of them at a time. Prints the number
+of told trials per second. A trial that is lost or evaluated twice is an error and stops the script. Requires
+PostgreSQL's programs and, if run as root, the user `postgres`.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ PARAMETER = '[space.{name}]\ntype = "float"\nlow = 0.0\nhigh = 1.0\n'
 
 @contextmanager
 def postgresql() -> Iterator[str]:
-    """The address of a server of its own."""
+    """Starts a temporary server and yields its address."""
     found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), reverse=True)
     initdb = shutil.which("initdb") or (str(found[0]) if found else None)
     if initdb is None:
@@ -74,7 +75,7 @@ def postgresql() -> Iterator[str]:
 
 @contextmanager
 def sqlite() -> Iterator[str]:
-    """The address of a file beside the study."""
+    """Yields the address of a file next to the study."""
     yield "sqlite:study.db"
 
 
@@ -82,15 +83,15 @@ STORAGES = {"postgresql": postgresql, "sqlite": sqlite}
 
 
 class Tuned(NamedTuple):
-    """A study that many workers tuned."""
+    """Measurements of a study with many workers."""
 
     seconds: float
     peak_mib: float
-    """Memory of the largest worker."""
+    """Peak memory of the largest worker."""
 
 
 def tuned(program: list[str], n_workers: int, n_jobs: int, kind: str, strategy: str) -> Tuned:
-    """Have so many workers tune a study; all trials must have been told, and evaluated once."""
+    """Runs a study with several workers. Every trial must be told and evaluated exactly once."""
     with tempfile.TemporaryDirectory() as name, STORAGES[kind]() as storage:
         folder = Path(name)
         text = STUDY.format(trials=TRIALS, storage=storage, strategy=strategy)

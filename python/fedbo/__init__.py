@@ -1,4 +1,4 @@
-"""Bayesian optimization of expensive functions, alone or together with other parties, in private.
+"""Bayesian optimization of expensive functions, alone or in private collaboration with other parties.
 
 >>> import fedbo
 >>> study = fedbo.Study("tea", {"minutes": fedbo.Float(1, 10), "milk": ["before", "after"]}, direction="minimize")
@@ -77,7 +77,7 @@ if _TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> object:
-    # Names whose packages are imported by nobody who does not use them.
+    # Imported on first use, because scikit-learn is an optional dependency.
     if name == "FedboSearchCV":
         from fedbo.integrations.sklearn import FedboSearchCV
 

@@ -1,4 +1,4 @@
-"""Agents: one party of a federation over a network, whose objective is a Python function."""
+"""Agents: parties of a federation over a network, with a Python function as objective."""
 
 from __future__ import annotations
 
@@ -16,96 +16,97 @@ from fedbo import _fedbo, _space, _trial
 from fedbo._answer import answer
 from fedbo._errors import BudgetSpent, DefinitionError, Error, SessionEnded
 from fedbo._event import WARNINGS, PartyEvent
+from fedbo._interrupt import resumable
 from fedbo._objective import Evaluator, Objective, logger, number
 from fedbo._trial import Trial
 
 @dataclass(frozen=True)
 class AgentReport:
-    """The results of one call of :meth:`Agent.run`."""
+    """Result of one call of :meth:`Agent.run`."""
 
     ended: Literal["complete", "study-over"]
-    """``complete``: the agent's plan is done; ``study-over``: the coordinator has ended the study before."""
+    """``complete``: the agent's plan is done; ``study-over``: the coordinator ended the study earlier."""
     told: int
-    """Trials that it told."""
+    """Trials told by this call."""
     failed: int
-    """Those of them that failed."""
+    """Failed trials among them."""
     budget_spent: bool
-    """True if the agent's budget allowed no further upload: it went on with what others release."""
+    """True if the agent's budget allowed no further upload and the agent continued with the releases of others."""
 
 
 @dataclass(frozen=True)
 class StudyStatus:
-    """An agent in one of its studies."""
+    """State of an agent in one of its studies."""
 
     study: str
-    """The study."""
+    """Name of the study."""
     agent: str
-    """The agent's name in it."""
+    """Name of the agent in the study."""
     slot: int
-    """Its place in the roster."""
+    """Index of the agent in the roster."""
     coordinator: str
-    """The coordinator's address."""
+    """Address of the coordinator."""
     round: int | None
-    """The newest round; None before the first."""
+    """The newest round; ``None`` before the first."""
     rounds: int
-    """Rounds of the agent's plan."""
+    """Number of rounds in the agent's plan."""
     ledger_head: str | None
-    """The end of the study's ledger, as ``SEQ:HASH``: all agents with that number have that hash."""
+    """Head of the study's ledger, as ``SEQ:HASH``. All agents with the same sequence number must have the same hash."""
     trials: int
-    """Trials that have ended."""
+    """Number of ended trials."""
     best: float | None
     """The best value."""
     trust_percent: int | None
-    """The trust in the others at the newest query, where the algorithm weighs them; below 0 that in their negated functions."""
+    """Trust in the other agents at the newest query, if the algorithm computes one; below 0 if it applies to their negated functions."""
     uploads_acknowledged: int
-    """Uploads that the coordinator has."""
+    """Number of uploads that the coordinator has acknowledged."""
     uploads_missed: int
-    """Uploads that came too late."""
+    """Number of uploads that arrived too late."""
     finished: bool
-    """True if its plan is done, or the study over."""
+    """True if the agent's plan is done or the study is over."""
 
 
 @dataclass(frozen=True)
 class PrivacyStatus:
-    """The privacy that an agent has spent over all its studies, and its budget."""
+    """Privacy budget of an agent, and its spending over all studies."""
 
     epsilon_max: float
     """The budget."""
     delta: float
-    """The probability with which the guarantee may fail."""
+    """Probability with which the guarantee may fail."""
     epsilon: float | None
-    """What was spent, an upper bound at ``delta``; None if nothing finite is proved."""
+    """Upper bound on the spending at ``delta``; ``None`` if there is no finite bound."""
     releases: int
-    """Uploads that were charged."""
+    """Number of charged uploads."""
 
 
 @dataclass(frozen=True)
 class AgentStatus:
-    """An agent's studies, and what it has spent."""
+    """Studies and privacy spending of an agent."""
 
     studies: tuple[StudyStatus, ...]
-    """Its studies, by name."""
+    """The agent's studies, ordered by name."""
     privacy: PrivacyStatus | None
-    """Its spending over all of them; None before its first run of a study that charges."""
+    """Spending over all studies; ``None`` before the first run of a study that charges."""
 
 
 class Agent:
-    """One party of a federation over a network: it keeps its function and its data, and exchanges messages with a coordinator.
+    """One party of a federation over a network. It keeps its function and data, and exchanges messages with a coordinator.
 
-    What it does is kept in its folder; interrupted in any way, also by ``kill -9``, it goes on where it was. The choices of its
-    parameters are texts of the study's operator: a function must not hand them to a shell.
+    All state of the agent is in its folder. The agent can be interrupted at any time, also by ``kill -9``, and resumes where it
+    stopped. The choices of its parameters are texts written by the study's operator: a function must not pass them to a shell.
 
     ``home``
-        The folder of an agent that was enrolled.
+        Folder of an enrolled agent.
     ``study``
-        The study to take part in, if it has several.
+        Name of the study to take part in, if the agent has several.
 
-    With a function, :meth:`run` does all::
+    With a function, :meth:`run` does everything::
 
         agent = fedbo.Agent.enrol("north", coordinator="https://127.0.0.2:7433", token=token, ca="ca.pem")
         agent.run(lambda params: measure(**params), epsilon_max=4.0)
 
-    Without one, ask for points and tell their values::
+    Without a function, ask for points and tell their values::
 
         with fedbo.Agent("north").open(epsilon_max=4.0) as agent:
             for trial in agent:
@@ -128,21 +129,25 @@ class Agent:
         ca: str | os.PathLike[str] | None = None,
         allow_plain_http: bool = False,
         helper: str | None = None,
+        proxy: str | None = None,
     ) -> Agent:
-        """Join a study with the token that its operator gave. Done again, it is harmless.
+        """Join a study with a token from its operator. Enrolling again is harmless.
 
         ``home``
-            The agent's folder: of its key, its data and its account of what it spent. It is made if there is none.
+            Folder of the agent, for its key, its data and its account of spent privacy. It is created if it does not exist.
         ``coordinator``
-            The coordinator's address, ``https://HOST:PORT``.
+            Address of the coordinator, ``https://HOST:PORT``.
         ``ca``
-            The authority of the coordinator's certificate (PEM), besides those that the system trusts.
+            Certificate authority (PEM) of the coordinator, in addition to those of the system.
         ``allow_plain_http``
-            Speak plain HTTP also beyond this machine: everybody on the way can read and change what is sent.
+            Allow plain HTTP to other machines. Everybody on the network path can then read and change the messages.
         ``helper``
-            The card of the other party's server, as that party says (``fedbo helper card``); needed where two servers sum.
+            Card of the helper, obtained from the party that runs it (``fedbo helper card``). Required if two servers compute the sums.
+        ``proxy``
+            Outbound proxy, ``http://HOST:PORT``, or ``"none"``. Defaults to ``HTTPS_PROXY``. This machine and the hosts in ``NO_PROXY``
+            are reached directly.
 
-        Raises :class:`Refused` if the coordinator refuses, or is not the one that the token names; then nothing is stored.
+        Raises :class:`Refused` if the coordinator refuses or is not the one named by the token. Nothing is stored in this case.
         """
 
         def show(parameters: dict[str, Any]) -> None:
@@ -150,19 +155,28 @@ class Agent:
                 logger.info("%s: parameter %s: %r", os.fspath(home), name, _space.from_keys(keys))
 
         authority = None if ca is None else Path(ca).absolute()
-        joined = _fedbo.enrol(Path(home).absolute(), coordinator, token, authority, allow_plain_http, helper, show)
+        joined = _fedbo.enrol(
+            Path(home).absolute(),
+            _space.text("coordinator", coordinator),
+            _space.text("token", token),
+            authority,
+            allow_plain_http,
+            None if helper is None else _space.text("helper", helper),
+            None if proxy is None else _space.text("proxy", proxy),
+            show,
+        )
         logger.info("%s is %s in study %s: %s", os.fspath(home), joined["agent"], joined["study"], joined["protection"])
-        if joined["warning"] is not None:
-            logger.warning("%s: %s", os.fspath(home), joined["warning"])
+        for warning in joined["warnings"]:
+            logger.warning("%s: %s", os.fspath(home), warning)
         return cls(home, joined["study"])
 
     @property
     def home(self) -> Path:
-        """Its folder."""
+        """Folder of the agent."""
         return self._home
 
     def status(self) -> AgentStatus:
-        """Its studies and what it has spent; asks nobody."""
+        """Return the agent's studies and privacy spending, without network access."""
         document = answer("agent status", {"home": self._home})
         privacy = document["privacy"]
         names = StudyStatus.__dataclass_fields__
@@ -172,19 +186,19 @@ class Agent:
         )
 
     def study_status(self) -> StudyStatus:
-        """Its study; asks nobody."""
+        """Return the state of the agent in its study, without network access."""
         studies = {each.study: each for each in self.status().studies}
         if self._study is None and len(studies) == 1:
             return next(iter(studies.values()))
         if self._study in studies:
             return studies[self._study]
         known = ", ".join(map(repr, studies)) or "none"
-        named = "it has several" if self._study is None else f"study={self._study!r} is none of them"
+        named = "it has several" if self._study is None else f"study={self._study!r} is not one of them"
         raise DefinitionError(f"agent {os.fspath(self._home)!r}: name its study, {named}; there are {known}")
 
     @property
     def trials(self) -> list[Trial]:
-        """Its trials in the study, in the order of asking."""
+        """The agent's trials in the study, in the order of asking."""
         file = self._home / "trials.db"
         if not file.exists():
             return []
@@ -202,36 +216,40 @@ class Agent:
         seed: int | None = None,
         failures_max: int | None = None,
         ca: str | os.PathLike[str] | None = None,
+        proxy: str | None = None,
         on_event: Callable[[PartyEvent], object] | None = None,
     ) -> AgentReport:
-        """Take part until the agent's plan is done, or the study over. Called again, it goes on where it was.
+        """Take part until the agent's plan is done or the study is over. A further call resumes where the last one stopped.
 
-        An exception of the function is a failed trial. Ctrl-C gives the running trial back: the next call evaluates it.
+        If the function raises, the trial fails. Ctrl-C releases the running trial, and the next call evaluates it.
 
         ``objective``
-            A function of a dict of parameters, or of a :class:`Trial`, if its parameter is named ``trial`` or annotated so.
+            A function of a dict of parameters, or of a :class:`Trial` if its parameter is named ``trial`` or annotated as such.
         ``epsilon_max``, ``delta``
-            The privacy that the agent may spend over all its studies; ``delta`` is 1e-5 by default. Needed where the study charges.
+            Privacy budget of the agent over all its studies. ``delta`` defaults to 1e-5. Required if the study charges.
         ``go_on_without_budget``
-            Once the budget allows no further upload, go on with what others release. By default :class:`BudgetSpent` is raised.
+            If the budget allows no further upload, continue with the releases of others. By default :class:`BudgetSpent` is raised.
         ``allow_unprotected``
             Names of studies that need not charge the budget.
         ``seed``
-            Root of the agent's own draws, the same in every call; secret by default.
+            Root seed of the agent's own random numbers, the same in every call. It is secret by default.
         ``failures_max``
-            End after so many failures in a row, 0 for never. By default after five before the first value.
+            End after this many consecutive failures, 0 for never. By default, end after five failures before the first value.
         ``ca``
-            The authority of the coordinator's certificate, if it is no longer the one that was given to :meth:`enrol`.
+            Certificate authority of the coordinator, if it has changed since :meth:`enrol`.
+        ``proxy``
+            Outbound proxy, as in :meth:`enrol`.
         ``on_event``
-            Called with an :class:`PartyEvent` for whatever happens.
+            Called with a :class:`PartyEvent` for each event.
 
-        Raises :class:`Refused` if the coordinator refuses for good, is not to be trusted, or does not promise what the agent's budget
-        asks for, and :class:`BudgetSpent`.
+        Raises :class:`Refused` if the coordinator refuses permanently, cannot be trusted, or does not promise the protection that the
+        agent's budget demands, and :class:`BudgetSpent` if the budget allows no further upload.
         """
-        settings = _settings(epsilon_max, delta, allow_unprotected, seed, failures_max, ca)
+        settings = _settings(epsilon_max, delta, allow_unprotected, seed, failures_max, ca, proxy)
         evaluator = Evaluator(objective, None)
         try:
-            return self._run(evaluator, settings, _fedbo.Stop(), go_on_without_budget, on_event)
+            with resumable(f"the trials of agent {os.fspath(self._home)} are kept; run it again to continue from there"):
+                return self._run(evaluator, settings, _fedbo.Stop(), go_on_without_budget, on_event)
         except Error as error:
             if evaluator.last_error is not None and error.__cause__ is None:
                 raise error from evaluator.last_error
@@ -265,16 +283,16 @@ class Agent:
                 on_event(event)
             return spent is not None and not go_on_without_budget
 
-        # Errors name the agent; paths are absolute.
+        # Errors name the agent by this label. All paths are absolute.
         label = self._home / f"Agent({status.agent!r})"
         ended = _fedbo.run_agent(label, _space.toml(settings), stop, begin, happened, logger.warning)
         if spent is not None and not go_on_without_budget:
             raise BudgetSpent(
-                f"{spent}. What was done is kept; go_on_without_budget=True finishes the trials with what others release, and sends "
+                f"{spent}. Finished trials are kept; go_on_without_budget=True runs the rest with the releases of others, and sends "
                 "nothing"
             )
         if ended == "interrupted":
-            raise SessionEnded(f"agent {status.agent!r} was closed; it goes on where it was when it is run again")
+            raise SessionEnded(f"agent {status.agent!r} was closed; it resumes when run again")
         return AgentReport("complete" if ended == "complete" else "study-over", told, failed, spent is not None)
 
     def open(
@@ -287,23 +305,24 @@ class Agent:
         seed: int | None = None,
         failures_max: int | None = None,
         ca: str | os.PathLike[str] | None = None,
+        proxy: str | None = None,
         on_event: Callable[[PartyEvent], object] | None = None,
     ) -> Agent:
-        """Take part in a thread of its own, for :meth:`ask` and :meth:`tell`; options as of :meth:`run`. Returns the agent itself.
+        """Take part from a background thread, for use with :meth:`ask` and :meth:`tell`. Return the agent itself.
 
-        ``on_event`` is called in that thread.
+        The options are those of :meth:`run`. ``on_event`` is called in that thread.
         """
         if self._session is not None:
             raise Error(f"agent {os.fspath(self._home)!r} is open already; close() it before it is opened with other options")
-        settings = _settings(epsilon_max, delta, allow_unprotected, seed, failures_max, ca)
+        settings = _settings(epsilon_max, delta, allow_unprotected, seed, failures_max, ca, proxy)
         self._session = _Session(self, settings, go_on_without_budget, on_event)
         return self
 
     def ask(self, timeout: float | None = None) -> Trial:
-        """The next trial, as soon as the study comes to it; one that was asked for and not told before comes first.
+        """Wait for the next trial of the study. A trial that was asked for but not told is returned again.
 
-        Raises :class:`SessionEnded` once there is none, ``TimeoutError`` if there is none after ``timeout`` seconds, and what
-        :meth:`run` raises.
+        Raises :class:`SessionEnded` if there are no further trials, ``TimeoutError`` if there is none after ``timeout`` seconds, and
+        the errors of :meth:`run`.
         """
         if self._session is None:
             self.open()
@@ -311,15 +330,15 @@ class Agent:
         return self._session.ask(timeout)
 
     def tell(self, trial: Trial | int, value: float | None = None, *, failed: str | None = None) -> None:
-        """Tell the value of the trial that was asked for, or why it failed. It is durable when this returns."""
+        """Tell the value of the current trial, or the reason of its failure. The result is durable when this method returns."""
         if (value is None) == (failed is None):
-            raise DefinitionError("tell a value, or failed='why': one of both")
+            raise DefinitionError("tell either a value or failed='why'")
         if self._session is None:
             raise Error(f"agent {os.fspath(self._home)!r} is not open: ask() for a trial first")
-        self._session.tell(trial.number if isinstance(trial, Trial) else trial, value, failed)
+        self._session.tell(trial, value, failed)
 
     def __iter__(self) -> Iterator[Trial]:
-        """The trials, one after the other, until the study is over for this agent; each must be told before the next."""
+        """Iterate over the trials until the study is over for this agent. Each trial must be told before the next one."""
         while True:
             try:
                 trial = self.ask()
@@ -328,7 +347,7 @@ class Agent:
             yield trial
 
     def close(self) -> None:
-        """End what :meth:`open` has begun. A trial that was not told is asked for again next time."""
+        """End the session started by :meth:`open`. The next session asks again for a trial that was not told."""
         session, self._session = self._session, None
         if session is not None:
             session.close()
@@ -363,7 +382,7 @@ class Agent:
 
 
 class _Session:
-    """A run of an agent in a thread, whose trials wait to be told."""
+    """A run of an agent on a thread of its own. Its trials wait until they are told."""
 
     def __init__(
         self,
@@ -373,13 +392,14 @@ class _Session:
         on_event: Callable[[PartyEvent], object] | None,
     ) -> None:
         self._name = os.fspath(agent.home)
+        self._identity = f"agent {self._name}, study {agent.study_status().study}"
         self._stop = _fedbo.Stop()
-        # Calls to evaluate, then None for good.
+        # Calls to evaluate. None marks the end and stays in the queue.
         self._calls: queue.SimpleQueue[_fedbo.Call | None] = queue.SimpleQueue()
         self._held: Trial | None = None
         self._call: _fedbo.Call | None = None
         self._source = ""
-        # Numbers of trials that are durable, then None for good.
+        # Numbers of durable trials. None marks the end and stays in the queue.
         self._durable: queue.SimpleQueue[int | None] = queue.SimpleQueue()
         self._error: BaseException | None = None
         self._ended = ""
@@ -403,7 +423,7 @@ class _Session:
                 self._calls.put(None)
                 self._durable.put(None)
 
-        # A daemon, which must have ended before the interpreter does.
+        # A daemon thread that is joined at exit, because it must end before the interpreter does.
         self._thread = threading.Thread(target=work, name=f"fedbo-agent-{self._name}", daemon=True)
         self._thread.start()
         atexit.register(self.close)
@@ -420,18 +440,26 @@ class _Session:
         if call is None:
             self._over()
         assert call is not None
-        # Its start was told before the call came.
-        self._held, self._call = Trial(number=call.number, params=call.params, source=self._source), call
+        # The start event, which sets the source, arrives before the call.
+        self._held, self._call = (
+            Trial(number=call.number, params=call.params, source=self._source, _study=self._identity),
+            call,
+        )
         return self._held
 
-    def tell(self, trial: int, value: float | None, failed: str | None) -> None:
+    def tell(self, trial: Trial | int, value: float | None, failed: str | None) -> None:
         self._check_process()
+        if isinstance(trial, Trial):
+            if trial._study not in (None, self._identity):
+                raise DefinitionError(f"trial {trial.number} belongs to another agent or study, not to agent {self._name!r}")
+            trial = trial.number
+        trial = _space.whole("trial", trial, 0)
         held, call = self._held, self._call
         if held is None or call is None or held.number != trial:
             asked = "none is" if held is None else f"trial {held.number} is"
             raise DefinitionError(f"trial {trial} is not asked for: {asked}")
         told = None if failed is not None else number(value, "the value told is")
-        # The end of an earlier trial still lies there if the wait for it was interrupted.
+        # If a previous wait was interrupted, the end of an earlier trial is still in the queue.
         while not self._durable.empty():
             if self._durable.get() is None:
                 self._durable.put(None)
@@ -448,11 +476,11 @@ class _Session:
     def _check_process(self) -> None:
         if os.getpid() != self._process:
             raise Error(
-                f"agent {self._name!r} was opened by process {self._process}, of which this one is a fork; let that process ask"
+                f"agent {self._name!r} was opened by process {self._process}, and this one is a fork of it; let that process ask"
             )
 
     def _over(self) -> None:
-        self._calls.put(None)  # also for whoever asks next
+        self._calls.put(None)  # for the next caller as well
         if self._error is not None:
             raise self._error
         raise SessionEnded(f"agent {self._name!r} has nothing more to evaluate: {self._ended}")
@@ -470,13 +498,15 @@ def _settings(
     seed: int | None,
     failures_max: int | None,
     ca: str | os.PathLike[str] | None,
+    proxy: str | None,
 ) -> dict[str, Mapping[str, object]]:
-    """The tables of an ``agent.toml`` that options stand for."""
+    """Convert options to the tables of an ``agent.toml``."""
     tables: dict[str, Mapping[str, object]] = {
         "agent": {
             "seed": seed,
             "failures_max": failures_max,
             "ca": None if ca is None else os.fspath(Path(ca).absolute()),
+            "proxy": proxy,
         }
     }
     if epsilon_max is not None or delta is not None or allow_unprotected:

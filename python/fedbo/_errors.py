@@ -1,12 +1,12 @@
-"""Exceptions of fedbo; the native module raises them too."""
+"""Exceptions of fedbo, which the native module raises as well."""
 
 
 class Error(Exception):
-    """What fedbo cannot do, in words that say how to go on."""
+    """Base class of fedbo's errors. The message says how to continue."""
 
 
 class DefinitionError(Error, ValueError):
-    """A definition, a file, a point or a value that cannot be used."""
+    """An invalid definition, file, point or value."""
 
 
 class StorageError(Error, OSError):
@@ -14,11 +14,11 @@ class StorageError(Error, OSError):
 
 
 class ObjectiveError(Error):
-    """Too many evaluations in a row that failed; its cause is the last exception of the objective."""
+    """Too many consecutive evaluations failed. The cause is the last exception of the objective."""
 
 
 class Refused(Error):
-    """Another party, or what this one allows, refuses to go on."""
+    """Another party, or a setting of this one, refuses to continue."""
 
 
 class BudgetSpent(Refused):
@@ -26,4 +26,4 @@ class BudgetSpent(Refused):
 
 
 class SessionEnded(Error):
-    """There is nothing more to ask for: the agent's plan is done, the study is over, or the agent was closed."""
+    """No further trials: the agent's plan is done, the study is over, or the agent was closed."""

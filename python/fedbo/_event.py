@@ -1,4 +1,4 @@
-"""What happens to a party of a federation over a network."""
+"""Events of a party in a federation over a network."""
 
 from __future__ import annotations
 
@@ -8,28 +8,42 @@ from dataclasses import dataclass
 from fedbo._space import Value
 
 WARNINGS = frozenset(
-    {"away", "budget-spent", "misconduct", "refused", "retrying", "short-rounds", "upload-missed", "went-on"}
+    {
+        "account-unchecked",
+        "away",
+        "budget-spent",
+        "coordinator-set-back",
+        "misconduct",
+        "refused",
+        "retrying",
+        "short-rounds",
+        "taken-over",
+        "upload-missed",
+        "weak-protection",
+        "went-on",
+    }
 )
 """Kinds of events that are logged as warnings."""
 
 
 @dataclass(frozen=True)
 class PartyEvent:
-    """Something that an agent or a peer has done or met; what it tells is durable."""
+    """An event of an agent or a peer. Its effects are durable when it is reported."""
 
     kind: str
-    """Of both ``waiting``, ``trial-started``, ``trial-ended``, ``refused``, ``misconduct``; of agents ``opened``, ``round``,
-    ``upload-sent``, ``upload-missed``, ``upload-resent``, ``retrying``, ``short-rounds``, ``budget-spent``; of peers ``listening``,
-    ``went-on``, ``staying``, ``away``, ``back``, ``trusts``."""
+    """Agents and peers: ``waiting``, ``trial-started``, ``trial-ended``, ``refused``, ``misconduct``. Agents only: ``opened``,
+    ``round``, ``upload-sent``, ``upload-missed``, ``upload-resent``, ``retrying``, ``short-rounds``, ``weak-protection``,
+    ``budget-spent``, ``taken-over``, ``coordinator-set-back``, ``account-unchecked``. Peers only: ``listening``, ``went-on``,
+    ``staying``, ``away``, ``back``, ``trusts``."""
     message: str
-    """The same in words."""
+    """Human-readable description."""
     round: int | None = None
-    """The round that it is about; 0 for initial points."""
+    """The round, if the event concerns one; 0 for initial points."""
     trial: int | None = None
-    """The number of the trial that it is about."""
+    """Number of the trial, if the event concerns one."""
     params: Mapping[str, Value] | None = None
-    """The trial's point."""
+    """The point of the trial."""
     source: str | None = None
-    """The source of the point: initial, the agent's own model, another's message, a release, with the trust in it."""
+    """Source of the point: initial, the agent's own model, another agent's message or a release, with the trust in it."""
     value: float | None = None
-    """The trial's value, if it has one."""
+    """The value of the trial, if it has one."""

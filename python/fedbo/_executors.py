@@ -1,4 +1,4 @@
-"""Executors: how calls are handed to process pools, Dask, Ray and submitit, and what their errors say of a trial."""
+"""Executors: submitting calls to process pools, Dask, Ray and submitit, and interpreting their errors."""
 
 from __future__ import annotations
 
@@ -6,47 +6,49 @@ import enum
 import pickle
 import re
 import threading
+import traceback
 from collections.abc import Callable
 from concurrent.futures import BrokenExecutor, CancelledError
 from typing import Any, Protocol
 
 from fedbo._errors import Error
+from fedbo._space import printable
 
 ATTEMPTS_MAX = 4
-"""Evaluations of a trial whose worker dies each time: as many as Dask and Ray make unless told otherwise."""
+"""Maximum number of evaluations of a trial if its worker dies each time. Dask and Ray have the same default."""
 
 
 class Executor(Protocol):
-    """Whatever runs functions elsewhere: ``concurrent.futures``, Dask, Ray, submitit, loky, mpi4py."""
+    """Anything that runs functions elsewhere: ``concurrent.futures``, Dask, Ray, submitit, loky, mpi4py."""
 
     def submit(self, fn: Callable[..., Any], /, *args: Any) -> Any:
-        """Begin a call; the answer has ``add_done_callback`` and ``result``, or ``done`` and ``result``."""
+        """Start a call. The returned object has ``add_done_callback`` and ``result``, or ``done`` and ``result``."""
 
 
 class WorkerDied(Exception):
-    """The worker of a call died, and the executor leaves it to the study to repeat the call. Its cause is the engine's error."""
+    """The worker of a call died, and the study has to retry the call, not the executor. The cause is the engine's error."""
 
 
 class Ending(enum.Enum):
-    """The meaning of an error for the trial whose evaluation ended with it."""
+    """The meaning of an evaluation error for its trial."""
 
     RAISED = enum.auto()
-    """The function raised: the trial has failed."""
+    """The function raised. The trial fails."""
     DIED = enum.auto()
-    """Its worker died, and the engine has repeated it as often as it does: the trial has failed."""
+    """The worker died, and the engine has used up its own retries. The trial fails."""
     DIED_ONCE = enum.auto()
-    """Its worker died, and the engine repeats nothing: the trial is evaluated again."""
+    """The worker died, and the engine does not retry. The trial is evaluated again."""
     BROKEN = enum.auto()
-    """The executor evaluates nothing, whatever the point: the run ends."""
+    """The executor cannot evaluate any point. The run ends."""
 
 
-# Classes of packages that are not imported for this.
+# Exception classes by name, because their packages are not imported here.
 _DIED = {
     "distributed": {"KilledWorker"},
     "ray": {"NodeDiedError", "OutOfMemoryError", "RayActorError", "WorkerCrashedError"},
 }
 _DIED_ONCE = {"submitit": {"UncompletedJobError"}}
-_FAILED = {"submitit": {"FailedJobError"}}  # a subclass of it
+_FAILED = {"submitit": {"FailedJobError"}}  # a subclass of UncompletedJobError
 _BROKEN = {
     "distributed": {"NoWorkerError", "NoValidWorkerError"},
     "ray": {
@@ -67,46 +69,60 @@ def _is_of(given: object, classes: dict[str, set[str]]) -> bool:
 
 
 def ending(error: Exception) -> Ending:
-    """The meaning of an error that the future of a call raised."""
+    """Classify an error raised by the future of a call."""
     if isinstance(error, WorkerDied) or _is_of(error, _DIED_ONCE):
-        # A job of submitit whose function raised has a result.
+        # In submitit, FailedJobError means that the job has a result: the exception of the function.
         return Ending.RAISED if _is_of(error, _FAILED) else Ending.DIED_ONCE
     error = raised(error)
     if isinstance(error, (BrokenExecutor, CancelledError, pickle.PicklingError)) or _is_of(error, _BROKEN):
         return Ending.BROKEN
-    # Python 3.11 and 3.13 word it differently.
+    # The wording differs between Python 3.11 and 3.13.
     wordings = ("pickle", "local object")
-    if isinstance(error, (AttributeError, TypeError)) and any(wording in str(error) for wording in wordings):
+    if isinstance(error, (AttributeError, TypeError)) and any(wording in _words(error) for wording in wordings):
         return Ending.BROKEN
     return Ending.DIED if _is_of(error, _DIED) else Ending.RAISED
 
 
 def raised(error: Exception) -> Exception:
-    """The exception that says what happened: Ray wraps the function's own in one whose text is a coloured traceback."""
+    """Unwrap the original exception. Ray wraps the function's exception in one with a coloured traceback as text."""
     if isinstance(error, WorkerDied) and isinstance(error.__cause__, Exception):
         return error.__cause__
     cause = getattr(error, "cause", None) if _is_of(error, {"ray": {"RayTaskError"}}) else None
     return cause if isinstance(cause, Exception) else error
 
 
+def _words(error: BaseException) -> str:
+    """Text of an exception. Its ``__str__`` may raise."""
+    try:
+        return printable(str(error))
+    except Exception:
+        return "its text cannot be shown"
+
+
 def describe(error: BaseException) -> str:
-    """An exception in one line."""
+    """Describe an exception in one line."""
     if isinstance(error, Exception):
         error = raised(error)
-    try:
-        text = str(error)
-    except Exception:
-        text = "its text cannot be shown"
+    text = _words(error)
     if _is_of(error, _FAILED):
         return _end_of_traceback(text) or f"{type(error).__name__}: {text}"
     if _is_of(error, _DIED_ONCE) or _is_of(error, _DIED):
-        # After two lines follow the log of submitit's job, or Ray's list of the machine's processes.
+        # The first two lines are followed by the log of submitit's job, or by Ray's list of the machine's processes.
         text = " ".join(text.splitlines()[:2])
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
+def loggable(error: Exception) -> Exception | None:
+    """Return the exception for logging, or ``None`` if its traceback cannot be formatted or encoded as UTF-8: a log handler would fail."""
+    try:
+        "".join(traceback.format_exception(error)).encode()
+    except Exception:
+        return None
+    return error
+
+
 def _end_of_traceback(text: str) -> str | None:
-    """The exception below the last frame of the traceback that a text quotes between lines of dashes."""
+    """The exception below the last frame of a traceback that is quoted between lines of dashes."""
     quoted = re.search(r"^-{22}\n(.*)\n-{22}$", text, re.DOTALL | re.MULTILINE)
     lines = quoted[1].splitlines() if quoted else []
     frames = [place for place, line in enumerate(lines) if line.startswith('  File "')]
@@ -116,7 +132,7 @@ def _end_of_traceback(text: str) -> str | None:
 
 
 def n_workers(executor: Executor) -> int:
-    """The number of calls that an executor runs at once, 1 if it does not tell."""
+    """Number of calls that an executor runs at once; 1 if it does not tell."""
     client = _dask(executor)
     if client is not None:
         n_threads: int = sum(client.nthreads().values())
@@ -125,7 +141,7 @@ def n_workers(executor: Executor) -> int:
 
 
 def _dask(executor: Any) -> Any:
-    """Dask's client, if an executor is one or is made of one; None otherwise."""
+    """Dask's client, if the executor is one or wraps one; otherwise None."""
     if _is_of(executor, {"distributed": {"Client"}}):
         return executor
     if _is_of(executor, {"distributed": {"ClientExecutor"}}) and not executor._shutdown:
@@ -134,11 +150,11 @@ def _dask(executor: Any) -> Any:
 
 
 def submit(executor: Executor, function: Callable[..., Any], argument: Any) -> Any:
-    """Begin a call; the answer is what the executor returns."""
+    """Start a call and return the executor's future."""
     client = _dask(executor)
     if client is not None:
-        # Dask takes equal calls for one unless told otherwise, and a point may be tried twice. Its executor never ends a call
-        # whose result cannot be unpickled here, as where PyTorch is installed on the workers only; futures of its client do.
+        # Dask treats equal calls as one unless told otherwise, and a point may be tried twice. Dask's executor never ends a call
+        # whose result cannot be unpickled here, for instance if PyTorch is installed on the workers only; futures of its client do.
         return client.submit(function, argument, **{"pure": False, **getattr(executor, "_kwargs", {})})
     future = executor.submit(function, argument)
     if _is_of(future, {"submitit": {"DelayedJob"}}):
@@ -147,9 +163,9 @@ def submit(executor: Executor, function: Callable[..., Any], argument: Any) -> A
 
 
 def result(future: Any, over: threading.Event) -> Any:
-    """The result of a call, which is waited for. Raises what the call raised; CancelledError once the run is over."""
+    """Wait for the result of a call. Raises the exception of the call, or CancelledError once the run is over."""
     if not hasattr(future, "add_done_callback") and hasattr(future, "done"):
-        pause_s = 0.05  # up to the second of submitit's own loop, which asks a shared file system
+        pause_s = 0.05  # grows to 1 s, the interval of submitit's own loop, because each poll reads a shared file system
         while not future.done():
             if over.wait(pause_s):
                 raise CancelledError

@@ -10,7 +10,7 @@ __version__: Final[str]
 @final
 class Call:
     """
-    A trial that is to be evaluated: its function reports to it, and it is ended once.
+    A trial to evaluate. Its function may report to it, and must end it once.
     """
     @property
     def agent(self, /) -> int:
@@ -19,7 +19,7 @@ class Call:
         """
     def fail(self, /, message: str) -> None:
         """
-        Ends it without one.
+        Ends the call with a failure.
         """
     @property
     def number(self, /) -> int:
@@ -33,48 +33,53 @@ class Call:
         """
     def release(self, /) -> None:
         """
-        Gives it back: it counts as not having been evaluated.
+        Ends the call without an evaluation and releases the trial.
         """
     def report(self, /, epoch: SupportsIndex, value: SupportsFloat | SupportsIndex) -> bool:
         """
-        Reports the value after an epoch; returns True if the training is to stop.
+        Reports the value after an epoch. Returns True if the training should stop.
         """
     def stop(self, /) -> None:
         """
-        Ends it as its reports had it stopped.
+        Ends the call of a trial that was stopped by its reports.
         """
     def tell(self, /, value: SupportsFloat | SupportsIndex) -> None:
         """
-        Ends it with a value.
+        Ends the call with a value.
         """
     def tell_numbers(self, /, numbers: SupportsGetItem[int, SupportsFloat | SupportsIndex]) -> None:
         """
-        Ends it with several numbers, in the order of the study's `number_names`.
+        Ends the call with several numbers, in the order of the study's `number_names`.
         """
 
 @final
 class Federation:
     """
-    A federation, before anybody has said what its agents tune.
+    A federation. `simulate` adds the objectives of its agents.
     """
     @property
     def agents(self, /) -> list[tuple[str, bool]]:
         """
-        The agents' names, each with whether its file says what it tunes.
+        Names of the agents, each with True if the file has its objective.
         """
     @property
     def algorithm(self, /) -> str:
         """
-        The algorithm's name.
+        Name of the algorithm.
         """
     @property
     def arms(self, /) -> list[str]:
         """
-        The arms that can be compared: the algorithm, and its controls.
+        The arms that can be compared: the algorithm and its controls.
+        """
+    @property
+    def contributors(self, /) -> list[str]:
+        """
+        Names of the agents that share previous trials and make no queries.
         """
     def default_arms(self, /, runs: SupportsIndex | None = None) -> list[str]:
         """
-        The arms of a run for which none are named.
+        Returns the arms of a run without explicit arms.
         """
     @property
     def direction(self, /) -> str:
@@ -84,102 +89,116 @@ class Federation:
     @staticmethod
     def from_file(path: str | PathLike[str], seed: SupportsIndex | None = None) -> Federation:
         """
-        The same of a file, whose agents may have commands and problems too.
+        Reads a `federation.toml`. Its agents may have commands and built-in problems.
         """
     @staticmethod
     def from_text(text: str) -> Federation:
         """
-        The federation that a text in the layout of a `federation.toml` describes, whose agents have names alone.
+        Parses a text in the format of a `federation.toml`. Its agents have only names.
         """
     @property
     def initial(self, /) -> int:
         """
-        Initial points of each agent.
+        Number of initial points of each agent.
         """
     @property
     def is_charged(self, /) -> bool:
         """
-        True if its own arm charges what it releases to a budget.
+        True if the arm of the algorithm charges its releases to a budget.
         """
     @property
     def name(self, /) -> str:
         """
-        Its name.
+        Name of the federation.
         """
     @property
     def rounds(self, /) -> int:
         """
-        Queries of each agent after its initial points.
+        Number of queries of each agent after its initial points.
         """
     @property
     def seed(self, /) -> int:
         """
-        The seed of every draw.
+        Seed of all random numbers.
         """
     def simulate(self, /, evaluate: Any, on_told: Any, on_warning: Any, *, functions: SupportsGetItem[int, str], arms: SupportsGetItem[int, str], runs: SupportsIndex | None, out: str | PathLike[str], overwrite: bool, resume: bool, spend_again: bool, threads: SupportsIndex | None, failures_max: SupportsIndex | None) -> dict:
         """
-        Runs arms, as `fedbo run` does, with results in the folder `out`. The agents `functions` are evaluated by `evaluate`, which
-        begins a call and may end it later; `on_told` is given the rows of each wave, and ends the run by True.
+        Runs arms as `fedbo run` does, with results in the folder `out`. `evaluate` starts the
+        evaluations of the agents `functions`. `on_told` is called with the rows of each wave; if it
+        returns True, the run ends.
         """
     @property
     def space(self, /) -> dict:
         """
-        The parameters, each a dict.
+        The parameters as dicts.
         """
     @staticmethod
     def table_of(algorithm: str) -> str | None:
         """
-        The table of a `federation.toml` that holds the options of an algorithm; None if there is none of this name.
+        Returns the name of the table in a `federation.toml` with the options of an algorithm;
+        `None` if the algorithm does not exist.
+        """
+    def with_observations(self, /, agent: str, trials: SupportsGetItem[int, tuple[dict, SupportsFloat | SupportsIndex]]) -> Federation:
+        """
+        Returns a copy with previous trials of an agent, a list of points and their values.
+        """
+    def with_observations_of(self, /, agent: str, place: str) -> Federation:
+        """
+        Returns a copy with the trials of a study or a table, as named by the key `observations` of
+        a file.
         """
 
 @final
 class Mail:
     """
-    The answers that a process of an agent was given, and the requests that it leaves.
+    The answers given to a process of an agent, and the requests that it leaves.
     """
     def __new__(cls, /, answers: SupportsGetItem[int, tuple[SupportsLenAndGetItem[SupportsIndex], SupportsIndex, SupportsGetItem[int, tuple[str, str]], SupportsGetItem[int, SupportsIndex]]], challenge: SupportsLenAndGetItem[SupportsIndex] | None, asked_ms: SupportsIndex | None) -> Mail:
         """
-        `challenge` and `asked_ms` are what the process before left: its challenge, and when its requests left, in milliseconds since 1970.
+        `challenge` and `asked_ms` come from the previous process: its challenge, and the time at
+        which its requests left, in milliseconds since 1970.
         """
     @property
     def challenge(self, /) -> bytes | None:
         """
-        The challenge of an enrolment that is under way.
+        The challenge of an enrolment in progress.
         """
     @property
     def outbox(self, /) -> list[tuple[bytes, str, str, list[tuple[str, str]], bytes]]:
         """
-        The requests whose answers are missing, in the order in which they are to be answered.
+        The requests without answers. They must be answered in this order.
         """
 
 @final
 class Picture:
     """
-    A picture of a study, drawn each time that one asks for it.
+    A picture of a study. It is drawn on each request.
     """
     def png(self, /) -> bytes:
         """
-        The bytes of its PNG.
+        Returns the picture as PNG bytes.
         """
     def svg(self, /) -> str:
         """
-        The text of its SVG.
+        Returns the picture as SVG text.
         """
 
 @final
 class Sampler:
     """
-    The queries of a study whose trials are kept elsewhere. Calls release the interpreter's lock while they compute.
+    Proposes points of a study with trials that are stored elsewhere. Calls release the
+    interpreter's lock while they compute.
     """
     @staticmethod
     def from_text(label: str | PathLike[str], text: str) -> Sampler:
         """
-        The sampler of the study that a text in the layout of a `study.toml` describes. Errors call the text `label`.
+        Creates the sampler of a study from a text in the format of a `study.toml`. Errors refer to
+        the text by `label`.
         """
     def propose(self, /, told: SupportsGetItem[int, tuple[dict, SupportsFloat | SupportsIndex | None, str]], open: SupportsGetItem[int, dict], number: SupportsIndex) -> tuple[dict, str] | None:
         """
-        The point of trial `number` and its source, after trials that have ended and while others are open; None if every point was
-        tried.
+        Returns the point of trial `number` and its source, given the ended and the open trials;
+        `None` if every point was tried.
         """
 
 @final
@@ -190,7 +209,7 @@ class Stop:
     def __new__(cls, /) -> Stop: ...
     def set(self, /) -> None:
         """
-        Ends the run.
+        Sets the flag.
         """
 
 @final
@@ -204,16 +223,16 @@ class Study:
         """
     def best(self, /) -> dict | None:
         """
-        The trial with the best value.
+        Returns the feasible trial with the best value.
         """
     def best_trials(self, /) -> list:
         """
-        The feasible trials that no other one dominates.
+        Returns the feasible trials that no other trial dominates.
         """
     @property
     def constraints(self, /) -> list[tuple[str, float | None, float | None]]:
         """
-        Names and bounds of the constraints: the largest and the least number that meets each.
+        Names of the constraints, with the largest and the smallest value that satisfies each.
         """
     @property
     def direction(self, /) -> str:
@@ -222,60 +241,68 @@ class Study:
         """
     def enqueue(self, /, params: dict) -> dict:
         """
-        Puts a point in line.
+        Adds a point to the queue.
         """
     @property
     def epochs(self, /) -> int | None:
         """
-        Number of epochs of a training, if trials are stopped early.
+        Number of epochs of a complete training, if trials are stopped early.
         """
     def export(self, /, path: str | PathLike[str], format: str) -> list[Path]:
         """
-        Writes all trials to `path`, in the form `csv`, `json` or `tensorboard`. Returns the files.
+        Writes all trials to `path` in the format `csv`, `json` or `tensorboard`. Returns the files.
         """
     @staticmethod
     def from_file(path: str | PathLike[str]) -> Study:
         """
-        The same of a file. Its command is not looked at.
+        Creates or resumes the study of a file. Its command is ignored.
         """
     @staticmethod
     def from_text(label: str | PathLike[str], text: str) -> Study:
         """
-        Creates the study that a text in the layout of a `study.toml` describes, or goes on with it. Errors call the text `label`.
+        Creates or resumes the study of a text in the format of a `study.toml`. Errors refer to the
+        text by `label`.
+        """
+    def identity(self, /) -> str | None:
+        """
+        Returns the study's id, which its trials carry; `None` before the first trial. It does not
+        change if the storage is moved, but it does if the study is recreated under the same name.
         """
     @staticmethod
-    def import_trials(label: str | PathLike[str], text: str, trials: SupportsGetItem[int, tuple[dict, SupportsFloat | SupportsIndex]]) -> Study:
+    def import_trials(label: str | PathLike[str], text: str, trials: SupportsGetItem[int, tuple[dict, SupportsGetItem[int, SupportsFloat | SupportsIndex]]]) -> Study:
         """
-        Stores trials as the study that a text in the layout of a `study.toml` describes, or adds those that it has not yet.
+        Stores trials as a new study, described by a text in the format of a `study.toml`. If the
+        study exists, only missing trials are added.
         """
     def insight(self, /, objective: SupportsIndex = 0) -> dict | None:
         """
-        The findings of a model of all trials about an objective, by its place; None while there are fewer than two values.
+        Returns the results of a model of all trials for the objective with this index; `None` if
+        there are fewer than two values.
         """
     @staticmethod
     def load(address: str, name: str | None = None) -> Study:
         """
-        A study that is stored; the only one if none is named.
+        Opens a stored study. `name` is needed only if the storage has several studies.
         """
     @property
     def name(self, /) -> str:
         """
-        The study's name.
+        Name of the study.
         """
     @property
     def noisy(self, /) -> bool:
         """
-        True if values of one point differ.
+        True if repeated evaluations of a point give different values.
         """
     @property
     def number_names(self, /) -> list[str]:
         """
-        The names of a trial's numbers: objectives, then constraints; `value` for a single objective.
+        Names of a trial's numbers: objectives, then constraints; `value` for a single objective.
         """
     @property
     def objectives(self, /) -> list[tuple[str, str]]:
         """
-        Names and directions of the objectives, where there are several.
+        Names and directions of the objectives, if there are several.
         """
     def picture(self, /, name: str) -> Picture:
         """
@@ -283,44 +310,45 @@ class Study:
         """
     def release(self, /, number: SupportsIndex) -> None:
         """
-        Gives back a trial that was asked for: it waits for whoever asks next.
+        Releases a trial that was asked for. The next caller of `ask` gets it.
         """
     def report(self, /, number: SupportsIndex, epoch: SupportsIndex, value: SupportsFloat | SupportsIndex) -> str | None:
         """
-        Reports the value of a trial after an epoch. Returns why it was stopped, None if it goes on.
+        Reports the value of a trial after an epoch. Returns the reason if the trial was stopped.
         """
     def retry(self, /, number: SupportsIndex) -> dict:
         """
-        Puts the point of a failed trial in line once more.
+        Enqueues the point of a failed trial again.
         """
     def run(self, /, evaluate: Any, on_told: Any, on_warning: Any, *, n_trials: SupportsIndex, jobs: SupportsIndex, timeout: SupportsFloat | SupportsIndex | None, failures_max: SupportsIndex | None, patience: SupportsIndex | None, improvement_min: SupportsFloat | SupportsIndex) -> dict:
         """
-        Evaluates trials until the study has `n_trials`, by `evaluate`, which begins a call and may end it later.
+        Evaluates trials until the study has `n_trials`. `evaluate` starts a call and may end it
+        later.
         """
     @property
     def run_options(self, /) -> tuple[int, int] | None:
         """
-        The number of trials and of jobs in the study's file; None without a file.
+        Numbers of trials and jobs in the study's file; `None` without a file.
         """
     @property
     def seed(self, /) -> int:
         """
-        The seed of every draw.
+        Seed of all random numbers.
         """
     @property
     def space(self, /) -> dict:
         """
-        The parameters, each a dict.
+        The parameters as dicts.
         """
     @property
     def storage(self, /) -> str:
         """
-        The place where it is kept, without a password.
+        Address of the storage, without its password.
         """
     @property
     def strategy(self, /) -> str:
         """
-        The strategy's name.
+        Name of the strategy.
         """
     def tell(self, /, number: SupportsIndex, value: SupportsFloat | SupportsIndex) -> None:
         """
@@ -332,49 +360,54 @@ class Study:
         """
     def tell_numbers(self, /, number: SupportsIndex, numbers: SupportsGetItem[int, SupportsFloat | SupportsIndex]) -> None:
         """
-        Tells the numbers of a trial, in the order of `number_names`.
+        Tells the numbers of a trial in the order of `number_names`.
         """
     def trials(self, /) -> list:
         """
-        All trials in the order of asking.
+        Returns all trials in the order of asking.
         """
 
 def answer(arguments: SupportsGetItem[int, str]) -> str:
     """
-    The JSON document of a command of the program that only computes one; the first argument is the program's name.
+    Returns the JSON document of a command that only computes one. The first argument is the
+    program's name.
     """
 
-def enrol(home: str | PathLike[str], coordinator: str, token: str, ca: str | PathLike[str] | None, allow_plain_http: bool, helper: str | None, on_space: Any) -> dict:
+def enrol(home: str | PathLike[str], coordinator: str, token: str, ca: str | PathLike[str] | None, allow_plain_http: bool, helper: str | None, proxy: str | None, on_space: Any) -> dict:
     """
-    Enrols an agent. The parameters of its study are given to `on_space` before anything is stored.
+    Enrols an agent. The parameters of its study are passed to `on_space` before anything is stored.
     """
 
 def enrol_by_mail(file: str | PathLike[str], token: str, mail: Mail, on_space: Any) -> bool:
     """
-    Goes on with the enrolment of the agent of an `agent.toml`; returns True once it has joined. Else the mail's outbox has requests,
-    or another process is at it. The parameters of its study are given to `on_space` before anything is stored.
+    Continues the enrolment of the agent of an `agent.toml`. Returns True once the agent has joined.
+    Until then, the mail's outbox has requests, or another process continues the enrolment. The
+    parameters of the study are passed to `on_space` before anything is stored.
     """
 
 def run_agent(label: str | PathLike[str], text: str, stop: Stop, evaluate: Any, on_event: Any, on_warning: Any) -> str:
     """
-    Runs an agent as a text in the layout of an `agent.toml` says, with an objective that `evaluate` begins, until its plan is done.
-    `on_event` is told what happens, and ends the run by True. Errors call the text `label`. Returns the way in which it ended.
+    Runs an agent with the settings of a text in the format of an `agent.toml` until its plan is
+    done. `evaluate` starts its evaluations. `on_event` is called with each event; if it returns
+    True, the run ends. Errors refer to the text by `label`. Returns how the run ended.
     """
 
 def run_agent_by_mail(file: str | PathLike[str], mail: Mail, stop: Stop, evaluate: Any | None, on_event: Any, on_warning: Any) -> str:
     """
-    Runs the agent of an `agent.toml` until it would wait for an answer that the mail does not have, with an objective that `evaluate`
-    begins, or without one with the file's command. `on_event` is told what happens. Returns the way in which it ended: `interrupted`
-    where the mail's outbox has requests, or another process runs the study.
+    Runs the agent of an `agent.toml` until it would wait for an answer that the mail does not have.
+    `evaluate` starts its evaluations; without it, the agent runs the file's command. `on_event` is
+    called with each event. Returns how the run ended: `interrupted` if the mail's outbox has
+    requests or another process runs the study.
     """
 
 def run_peer(path: str | PathLike[str], evaluate: Any, on_event: Any, on_warning: Any, *, stop: Stop, name: str | None, home: str | PathLike[str] | None, listen: str | None, neighbours: SupportsGetItem[int, str], plain_http: bool, leave: bool) -> str:
     """
-    Runs a peer as its file says, with an objective that `evaluate` begins in place of a command. `on_event` is told what happens.
-    Returns the way in which it ended.
+    Runs a peer as configured by its file. `evaluate` starts its evaluations instead of a command.
+    `on_event` is called with each event. Returns how the run ended.
     """
 
 def run_program(arguments: SupportsGetItem[int, str]) -> int:
     """
-    Runs the program `fedbo` with these arguments, of which the first is its name, and returns its exit status.
+    Runs the program `fedbo` with these arguments, starting with its name, and returns its exit
+    status.
     """

@@ -1,4 +1,4 @@
-"""Federations in one process: several parties, each with a function of its own."""
+"""Simulated federations in one process: several parties, each with its own function."""
 
 from __future__ import annotations
 
@@ -18,8 +18,10 @@ from fedbo import _fedbo, _space
 from fedbo._answer import translated
 from fedbo._errors import DefinitionError, Error, ObjectiveError
 from fedbo._executors import Executor, n_workers
-from fedbo._objective import Evaluator, Objective, logger
+from fedbo._interrupt import resumable
+from fedbo._objective import Evaluator, Objective, logger, number
 from fedbo._space import Parameter, ParameterLike, Value
+from fedbo._study import Study
 from fedbo._trial import dataframe
 
 if TYPE_CHECKING:
@@ -27,8 +29,11 @@ if TYPE_CHECKING:
 
     from fedbo._study import Direction
 
+Observations = Iterable[tuple[Mapping[str, object], float]] | Study | str | os.PathLike[str]
+"""Previous trials of a party: pairs of a point and its value, a study, or the location of one."""
+
 FederationCallback = Callable[["Federation", "FederationTrial"], object]
-"""Is called after every trial of a simulation."""
+"""Called after every trial of a simulation."""
 
 
 @dataclass(frozen=True)
@@ -36,116 +41,116 @@ class FederationTrial:
     """A trial of an agent in a simulation."""
 
     arm: str
-    """The arm: the algorithm, or a control."""
+    """The arm: the algorithm or a control."""
     agent: str
-    """The agent's name."""
+    """Name of the agent."""
     run: int
-    """The repetition, from 0; equal numbers share their seeds between arms."""
+    """Repetition, from 0. Runs with the same number use the same seeds in all arms."""
     iteration: int
-    """The query, from 1; initial points are 0 and below."""
+    """Number of the query, from 1. Initial points have numbers up to 0."""
     params: Mapping[str, Value]
-    """Its point."""
+    """The point."""
     value: float | None
-    """Its value; None if it failed."""
+    """The value; ``None`` if the trial failed."""
     best: float | None
     """The agent's best value so far."""
     source: str
-    """The source of its point: initial, the agent's own model, another's message, a release, with the trust in it."""
+    """Source of the point: initial, the agent's own model, another agent's message or a release, with the trust in it."""
     message: str | None = None
-    """Why it failed."""
+    """Reason of a failure."""
     ask_seconds: float = field(default=0.0, compare=False)
-    """Seconds that were spent on proposing it."""
+    """Time taken to propose the point, in seconds."""
 
 
 @dataclass(frozen=True)
 class ArmSummary:
-    """The agents of one arm at the end of their runs."""
+    """Final results of the agents in one arm."""
 
     arm: str
-    """The arm."""
+    """Name of the arm."""
     mean: float | None
-    """The mean over agents and runs of the best value."""
+    """Mean of the best values over agents and runs."""
     standard_error: float | None
-    """Its standard error over runs; None for a single run, whose agents are one value together."""
+    """Standard error of the mean over runs. ``None`` for a single run, because its agents count as one value."""
     n: int
-    """Number of independent values behind them."""
+    """Number of independent values in the mean."""
     trials: int
-    """Trials, failed ones among them."""
+    """Number of trials, including failed ones."""
     failed: int
-    """Failed trials."""
+    """Number of failed trials."""
     sources: Mapping[str, int]
-    """Trials by the source of their points."""
+    """Number of trials by the source of their points."""
     ask_seconds_mean: float
-    """Seconds a proposal."""
+    """Mean time per proposal, in seconds."""
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """The paired difference of an arm and a control: values of the same agents in runs with the same seeds."""
+    """Paired difference between an arm and a control: values of the same agents in runs with the same seeds."""
 
     arm: str
-    """The arm."""
+    """Name of the arm."""
     control: str
-    """The arm with which it is compared."""
+    """Name of the control."""
     iteration: int | None
-    """The query after which they are compared; None at the end."""
+    """Query after which the arms are compared; ``None`` for the end."""
     mean: float | None
-    """The mean of arm minus control."""
+    """Mean of the arm minus the control."""
     standard_error: float | None
-    """Its standard error."""
+    """Standard error of the mean."""
     low: float | None
-    """The lower end of Student's 95 % confidence interval, by itself."""
+    """Lower end of Student's 95 % confidence interval, not adjusted for multiple comparisons."""
     high: float | None
-    """Its upper end."""
+    """Upper end of the interval."""
     p_value: float | None
-    """Two-sided p-value of Student's paired t-test, by itself."""
+    """Two-sided p-value of Student's paired t-test, not adjusted for multiple comparisons."""
     p_adjusted: float | None
-    """The same after Holm's correction over all comparisons."""
+    """P-value after Holm's correction over all comparisons."""
     n: int
     """Number of independent differences."""
     verdict: Literal["gain", "loss", "unclear"]
-    """``gain`` or ``loss`` where the adjusted p-value is below 5 % with at least three values; ``unclear`` otherwise."""
+    """``gain`` or ``loss`` if the adjusted p-value is below 5 % with at least three values, otherwise ``unclear``."""
 
 
 @dataclass(frozen=True)
 class FederationResult:
-    """The trials of a simulation, its arms, and their differences; computed and drawn as ``fedbo run`` does."""
+    """Trials, arms and differences of a simulation, computed and plotted as by ``fedbo run``."""
 
     name: str
-    """The federation's name."""
+    """Name of the federation."""
     ended: Literal["complete", "stopped"]
-    """``stopped``: by a callback, before all trials were made."""
+    """``stopped``: a callback stopped the simulation before all trials were made."""
     rows: tuple[FederationTrial, ...]
-    """The trials, one by one, in the order of the results file."""
+    """The trials, in the order of the results file."""
     arms: tuple[ArmSummary, ...]
-    """The arms at their ends."""
+    """Final results by arm."""
     differences: tuple[Comparison, ...]
     """The first arm compared with each of the others."""
     metric: str
     """The compared quantity, ``best`` or ``regret``."""
     spent: str | None
-    """The privacy that was charged, in a sentence."""
+    """Statement of the privacy that was charged."""
     svg: str
-    """The curves of all arms, as a picture in SVG."""
+    """The curves of all arms, as SVG text."""
     folder: Path | None
-    """The results folder, if one was named."""
+    """The results folder, if one was given."""
     _table: str = field(repr=False)
     _parameters: tuple[str, ...] = field(repr=False)
 
     def to_dataframe(self) -> pd.DataFrame:
-        """The trials as a table of pandas: a row a trial, parameters in columns ``params_NAME``."""
+        """Return the trials as a pandas DataFrame: one row per trial, parameters in columns ``params_NAME``."""
         before = ("arm", "run", "agent", "iteration", "source")
         return dataframe(self.rows, before, self._parameters, ("value", "best", "ask_seconds", "message"))
 
     def summary(self) -> pd.DataFrame:
-        """The arms as a table of pandas; :attr:`arms` has the same without it."""
+        """Return the arms as a pandas DataFrame. :attr:`arms` gives the same without pandas."""
         import pandas as pd
 
         names = ["arm", "mean", "standard_error", "n", "trials", "failed", "ask_seconds_mean"]
         return pd.DataFrame([{name: getattr(arm, name) for name in names} for arm in self.arms], columns=names)
 
     def comparisons(self) -> pd.DataFrame:
-        """The paired differences as a table of pandas; :attr:`differences` has the same without it."""
+        """Return the paired differences as a pandas DataFrame. :attr:`differences` gives the same without pandas."""
         import pandas as pd
 
         return pd.DataFrame([vars(each) for each in self.differences], columns=list(Comparison.__dataclass_fields__))
@@ -158,32 +163,38 @@ class FederationResult:
 
 
 class Federation:
-    """Several parties that tune together: what all of them share, and by which algorithm.
+    """Several parties that optimize together in one process. They share a search space and an algorithm.
 
-    Equal definitions, seeds and functions give equal trials, here and in ``fedbo run``.
+    Equal definitions, seeds and functions give equal trials, both here and in ``fedbo run``.
 
     ``name``
-        Its name, also that of its results.
+        Name of the federation and of its results.
     ``space``
-        A parameter for each name, the same for all parties.
+        Parameters by name, the same for all parties.
     ``agents``
-        The parties' names.
+        Names of the parties.
     ``algorithm``
         The algorithm, by its name in a ``federation.toml``.
     ``rounds``
-        Queries of each party after its initial points.
+        Number of queries of each party after its initial points.
     ``direction``
         ``"maximize"`` or ``"minimize"``.
     ``seed``
-        The seed of every draw, but for the noise of releases that are charged to a budget.
+        Seed of all random numbers, except the noise of releases that are charged to a budget.
     ``initial``
-        Initial points of each party.
+        Number of initial points of each party.
     ``noisy``
-        True if values of one point differ: points may then be tried again.
+        True if repeated evaluations of a point give different values. Points may then be tried again.
+    ``observations``
+        Previous trials by the names of parties that only share them and make no queries: pairs of a dict and a value, a
+        :class:`Study`, or a string as in a ``federation.toml``, ``"sqlite:FILE#STUDY"`` or ``"FILE.csv"``. Each of these parties sends
+        one message about its trials before the first round.
     ``options``
-        The keys of the algorithm's own table in a ``federation.toml``.
+        Keys of the algorithm's own table in a ``federation.toml``.
     ``tables``
         Further tables of that file, such as ``features``, ``privacy``, ``exploration``, ``topology``, ``surrogate``.
+
+    Raises :class:`DefinitionError` if an argument is invalid.
 
     Raises :class:`DefinitionError` if something cannot be used.
 
@@ -206,11 +217,13 @@ class Federation:
         seed: int = 0,
         initial: int | None = None,
         noisy: bool = False,
+        observations: Mapping[str, Observations] | None = None,
         options: Mapping[str, object] | None = None,
         **tables: Mapping[str, object],
     ) -> None:
         if isinstance(agents, str):
-            raise TypeError(f"agents={agents!r} is one text; give the names of the parties as a list")
+            raise TypeError(f"agents={agents!r} is a single text; give the names of the parties as a list")
+        _space.text("algorithm", algorithm)
         written: dict[str, Mapping[str, object]] = {
             "federation": {
                 "name": name,
@@ -227,17 +240,22 @@ class Federation:
             written[_fedbo.Federation.table_of(algorithm) or algorithm] = options
         for table, keys in tables.items():
             if table.replace("_", "-") in written:
-                raise DefinitionError(f"{table}: the keys of this table are arguments of their own")
+                raise DefinitionError(f"{table}: pass the keys of this table as separate arguments")
             written[table.replace("_", "-")] = keys
         roster = _space.inline([{"name": agent} for agent in agents])
-        self._take(_fedbo.Federation.from_text(f"agents = {roster}\n{_space.toml(written)}"))
+        native = _fedbo.Federation.from_text(f"agents = {roster}\n{_space.toml(written)}")
+        for agent, given in _space.mapping("observations", observations or {}, "trials by the names of parties").items():
+            native = _observed(native, _space.text("observations", agent), given)
+        self._take(native)
 
     @classmethod
     def from_file(cls, path: str | os.PathLike[str], *, seed: int | None = None) -> Federation:
-        """Read a ``federation.toml``; ``seed`` replaces the file's.
+        """Read a ``federation.toml``. ``seed`` overrides the seed of the file.
 
-        Its agents may have commands or built-in problems, which hold where a simulation is given no function.
+        Agents of the file may have commands or built-in problems. They are used for agents that get no function in a simulation.
         """
+        if seed is not None:
+            seed = _space.whole("seed", seed, 0, 2**64 - 1)
         return cls.__new__(cls)._take(_fedbo.Federation.from_file(Path(path), seed))
 
     def _take(self, native: _fedbo.Federation) -> Federation:
@@ -247,12 +265,12 @@ class Federation:
 
     @property
     def name(self) -> str:
-        """Its name."""
+        """Name of the federation."""
         return self._native.name
 
     @property
     def space(self) -> dict[str, Parameter]:
-        """Its parameters, in their order."""
+        """Parameters in their order."""
         return {name: _space.from_keys(keys) for name, keys in self._native.space.items()}
 
     @property
@@ -262,31 +280,31 @@ class Federation:
 
     @property
     def algorithm(self) -> str:
-        """The name of its algorithm."""
+        """Name of the algorithm."""
         return self._native.algorithm
 
     @property
     def agents(self) -> list[str]:
-        """The parties' names, in their order."""
+        """Names of the parties, in their order."""
         return [name for name, _ in self._native.agents]
 
     @property
     def arms(self) -> list[str]:
-        """The arms that a simulation can compare: the algorithm, and its controls."""
+        """The arms that a simulation can compare: the algorithm and its controls."""
         return list(self._native.arms)
 
     @property
     def rounds(self) -> int:
-        """Queries of each party after its initial points."""
+        """Number of queries of each party after its initial points."""
         return self._native.rounds
 
     @property
     def seed(self) -> int:
-        """The seed of every draw."""
+        """Seed of all random numbers, except the noise of releases that are charged to a budget."""
         return self._native.seed
 
     def stop(self) -> None:
-        """End a running :meth:`simulate` after the trials that are being evaluated; for callbacks."""
+        """End a running :meth:`simulate` once the trials that are being evaluated have ended. For use in callbacks."""
         self._stop.set()
 
     def simulate(
@@ -307,43 +325,48 @@ class Federation:
     ) -> FederationResult:
         """Run the whole federation in this process, as ``fedbo run`` does, with functions as objectives.
 
-        An exception of a function is a failed trial, which is recorded and logged. Ctrl-C ends the simulation; with ``out``, what
-        is finished is kept, and ``resume`` goes on from there.
+        If a function raises, the trial fails, and the failure is recorded and logged. Ctrl-C ends the simulation. With ``out``,
+        finished trials are kept, and ``resume`` continues from there.
 
         ``objectives``
-            A function for each party, as in :meth:`Study.optimize`; parties without one keep what a file says.
+            Functions by the names of parties, as in :meth:`Study.optimize`. Other parties use the objective of the file.
         ``arms``
-            The arms to run on the same seeds, of :attr:`arms`; the first is compared with the others. By default the algorithm, with
-            ``n_runs`` also its controls.
+            Names of the arms to run on the same seeds, from :attr:`arms`. The first one is compared with the others. Defaults to the
+            algorithm, and with ``n_runs`` also to its controls.
         ``n_runs``
-            Repeat all arms this often, each time with other draws, the same in every arm. By default one run from the seed itself.
+            Number of repetitions of all arms. Each has other random numbers, the same in every arm. By default, one run uses the seed
+            itself.
         ``n_jobs``
-            Trials and proposals at work at once; functions then run in threads, unless there is an ``executor``. By default 1: functions
-            are called one after the other in this thread. Results do not depend on it where functions do not.
+            Number of trials and proposals that run at once. Above 1, functions run in threads unless there is an ``executor``. With
+            the default of 1, functions are called one after another in this thread. The results do not depend on ``n_jobs`` unless
+            the functions do.
         ``executor``
-            Anything with ``submit``, as in :meth:`Study.optimize`.
+            Any object with a ``submit`` method, as in :meth:`Study.optimize`.
         ``failures_max``
-            End after so many failures in a row of a party, 0 for never. By default after five before its first value.
+            End after this many consecutive failures of a party, 0 for never. By default, end after five failures before the party's
+            first value.
         ``out``
-            The results folder, with ``results.csv``, ``summary.json`` and pictures; by default none is kept. It is needed where
-            releases are charged to a privacy budget: their ledger is kept there.
+            The results folder, with ``results.csv``, ``summary.json`` and pictures. By default nothing is kept. Required if releases
+            are charged to a privacy budget, because the folder keeps their ledger.
         ``resume``, ``overwrite``, ``spend_again``
-            What becomes of results that stand there: as the options of ``fedbo run``.
+            Treatment of existing results in the folder, as the options of ``fedbo run``.
         ``callbacks``
-            Called with the federation and each trial; one may call :meth:`stop`.
+            Called with the federation and each trial. A callback may call :meth:`stop`.
         ``show_progress_bar``
-            Show a bar of tqdm.
+            Show a tqdm progress bar.
 
-        Raises :class:`ObjectiveError` after too many failures, with the last exception as its cause.
+        Raises :class:`ObjectiveError` after too many failures. Its cause is the last exception.
         """
         objectives = _space.mapping("objectives", objectives, "a function for each party's name")
         missing = [name for name, has_own in self._native.agents if not has_own and name not in objectives]
         if missing:
             raise DefinitionError(f"no function is given for {', '.join(map(repr, missing))}: add one to objectives")
         if n_runs is not None:
-            n_runs = _space.whole("n_runs", n_runs, 1)
+            n_runs = _space.whole("n_runs", n_runs, 1, 2**32 - 1)
         if isinstance(arms, str):
             arms = [arms]
+        if arms is not None:
+            arms = [_space.text("arms", arm) for arm in arms]
         chosen = list(arms or self._native.default_arms(n_runs))
         jobs = n_jobs
         if jobs is None:
@@ -353,13 +376,13 @@ class Federation:
             failures_max = _space.whole("failures_max", failures_max, 0)
         if out is None and self._native.is_charged and self._native.arms[0] in chosen:
             raise DefinitionError(
-                f"the releases of arm {self._native.arms[0]} are charged to a privacy budget, and what was spent stays spent: name the "
-                "folder that keeps its ledger by out=.., or try it out with privacy={.., 'simulate': True}, which protects nobody"
+                f"the releases of arm {self._native.arms[0]} are charged to a privacy budget, and spending is permanent: name the "
+                "folder of its ledger with out=.., or try it out with privacy={.., 'simulate': True}, which protects nobody"
             )
         if resume and overwrite:
-            raise DefinitionError("resume goes on with results and overwrite discards them: name one of both")
+            raise DefinitionError("resume continues with results and overwrite discards them: choose one of them")
         if out is None and (resume or overwrite or spend_again):
-            raise DefinitionError("resume, overwrite and spend_again are about results in a folder: name it by out=..")
+            raise DefinitionError("resume, overwrite and spend_again are about results in a folder: name it with out=..")
         index = {name: place for place, name in enumerate(self.agents)}
         unknown = [name for name in objectives if name not in index]
         if unknown:
@@ -368,16 +391,24 @@ class Federation:
             )
         for name, function in objectives.items():
             if not callable(function):
-                raise TypeError(f"objectives[{name!r}] = {function!r} is no function")
+                raise TypeError(f"objectives[{name!r}] = {function!r} is not a function")
+        for name in self._native.contributors:
+            if name in objectives:
+                raise DefinitionError(f"agent {name!r} has observations from before and makes no queries: give it no function")
         functions = {index[name]: function for name, function in objectives.items()}
         callbacks = tuple(callbacks)
         self._stop.clear()
         with contextlib.ExitStack() as stack:
             if out is not None:
+                how = f"finished trials are in {os.fspath(out)}; call simulate again with resume=True to continue from there"
+            else:
+                how = "its trials are not kept; name a folder with out=.. to resume such a call later"
+            stack.enter_context(resumable(f"the simulation of {self.name!r} has ended; {how}"))
+            if out is not None:
                 folder = Path(out)
             else:
                 folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fedbo-")), "results")
-            total = len(chosen) * (n_runs or 1) * len(index) * (self._native.initial + self.rounds)
+            total = len(chosen) * (n_runs or 1) * (len(index) - len(self._native.contributors)) * (self._native.initial + self.rounds)
             bar = stack.enter_context(_bar(total)) if show_progress_bar else None
             if executor is None and jobs > 1:
                 threads = ThreadPoolExecutor(jobs, thread_name_prefix=f"fedbo-{self.name}")
@@ -421,7 +452,7 @@ class Federation:
                 agent, arm, n_in_a_row, last = ended["failing"]
                 raise ObjectiveError(
                     f"the simulation was ended as {n_in_a_row} trials in a row of agent {agent!r} failed (arm {arm}), the last one "
-                    f"because {last} (failures_max=0 goes on whatever fails)"
+                    f"because {last} (failures_max=0 continues despite failures)"
                 ) from evaluator.last_error
             svg = folder.joinpath("curves.svg").read_text(encoding="utf-8")
         document = json.loads(ended["summary"])
@@ -444,6 +475,25 @@ class Federation:
             f"<Federation {self.name!r}: {', '.join(self.agents)} {self.direction} over {', '.join(self._native.space)}, "
             f"by {self.algorithm}, {self.rounds} rounds>"
         )
+
+
+def _observed(native: _fedbo.Federation, agent: str, given: Observations) -> _fedbo.Federation:
+    """Add previous trials of an agent to the federation."""
+    if isinstance(given, (str, os.PathLike)):
+        return native.with_observations_of(agent, _space.text("observations", os.fspath(given)))
+    if isinstance(given, Study):
+        pairs: Iterable[Any] = [(trial.params, trial.value) for trial in given.trials if trial.state == "complete"]
+    else:
+        pairs = given
+    trials: list[tuple[dict[str, Value], float]] = []
+    for pair in pairs:
+        try:
+            params, value = pair
+        except (TypeError, ValueError):
+            raise TypeError(f"observations[{agent!r}] has {pair!r}, expected pairs of a dict of parameters and a value") from None
+        point = _space.mapping("observations", params, "values by the names of parameters")
+        trials.append(({name: _space.plain(each) for name, each in point.items()}, number(value, f"a value of {agent!r} is")))
+    return native.with_observations(agent, trials)
 
 
 def _trial(fields: dict[str, Any]) -> FederationTrial:

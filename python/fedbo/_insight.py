@@ -1,4 +1,4 @@
-"""Findings of a model of all trials."""
+"""Results of a model of all trials."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from fedbo._trial import Trial
 
 @dataclass(frozen=True)
 class Importance:
-    """The importance of a parameter, by two measures."""
+    """Importance of a parameter by two measures."""
 
     variance_share: float
-    """Share of the model's variance over the space that would vanish if all other parameters were known, from 0 to 1; shares add
-    up to more than 1 where parameters act together."""
+    """Share of the variance of the model's mean over the space that remains if all other parameters are fixed, from 0 to 1. Shares of
+    interacting parameters add up to more than 1."""
     relevance: float
-    """Its share by the model's length scales alone; relevances add up to 1."""
+    """Share computed only from the model's length scales. Relevances add up to 1."""
 
 
 @dataclass(frozen=True)
 class Insight:
-    """The findings of a model that is fitted to all trials, whatever the study's strategy: what ``fedbo best`` shows.
+    """Results of a model that is fitted to all trials, for any strategy. ``fedbo best`` shows the same.
 
     >>> import fedbo
     >>> study = fedbo.Study("line", {"x": fedbo.Float(0, 1), "y": fedbo.Float(0, 1)}, direction="minimize")
@@ -34,26 +34,27 @@ class Insight:
     """
 
     importance: Mapping[str, Importance]
-    """The importance of each parameter, in the space's order."""
+    """Importance of each parameter, in the order of the space."""
     best_by_mean: Trial
-    """The feasible trial that the model expects most of; in a noisy study a better guess than the best value, which is a lucky one. There a trial is
-    feasible if it meets all constraints with a probability of at least one half, by models of them; if none does, this is the most probable one."""
+    """The feasible trial with the best model mean. In a noisy study it is a better guess than the trial with the best value, which
+    is biased by luck. There, a trial is feasible if it satisfies all constraints with a probability of at least one half, by models
+    of them; if no trial does, this is the trial with the highest probability."""
     probability_feasible: float | None
-    """The probability that this trial meets all constraints without noise; of a noisy study with constraints."""
+    """Probability that this trial satisfies all constraints without noise. Only in noisy studies with constraints."""
     mean: float
-    """The value that the model expects there."""
+    """Model mean at this trial."""
     std: float
-    """Its standard deviation, without noise."""
+    """Model standard deviation at this trial, without noise."""
     noise_std: float
-    """The standard deviation of the noise that the model sees."""
+    """Standard deviation of the noise, as estimated by the model."""
     output_transform: str | None
-    """The transform of the values before they are modelled, in words."""
+    """Description of the transform that is applied to the values before they are modelled."""
     n_values: int
-    """Number of values that it rests on: all up to 2000, else the best 1000 and an even spread of the others."""
+    """Number of values used: all up to 2000, otherwise the best 1000 and an even spread of the others."""
 
 
 def from_native(found: dict[str, Any]) -> Insight:
-    """The insight that the native module describes."""
+    """Convert the native module's description of an insight."""
     importance = {name: Importance(share, relevance) for name, share, relevance in found["importance"]}
     best = _trial.from_native(found["best_by_mean"])
     return Insight(**{**found, "importance": importance, "best_by_mean": best})

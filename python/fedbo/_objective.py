@@ -1,4 +1,4 @@
-"""Python functions as objectives: how they are called, and what of their ends is a value."""
+"""Python functions as objectives: calling them and interpreting their results."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from fedbo import _executors, _fedbo
-from fedbo._executors import ATTEMPTS_MAX, Ending, Executor, describe
-from fedbo._space import plain, whole
+from fedbo._executors import ATTEMPTS_MAX, Ending, Executor, describe, loggable
+from fedbo._space import epoch as checked_epoch
+from fedbo._space import plain
 from fedbo._trial import Trial
 
 logger = logging.getLogger("fedbo")
@@ -23,14 +24,14 @@ Objective: TypeAlias = (
     | Callable[[dict[str, Any]], Mapping[str, float]]
     | Callable[[Trial], Mapping[str, float]]
 )
-"""A function of a dict of parameters; or of a :class:`Trial`, if its parameter is named ``trial`` or annotated so. In a study with
-constraints or several objectives it returns a dict with all numbers by name."""
+"""A function of a dict of parameters, or of a :class:`Trial` if its parameter is named ``trial`` or annotated as such. With constraints
+or several objectives it returns a dict with all outcomes by name."""
 
 
 def takes_trial(objective: Callable[..., Any]) -> bool:
-    """True if a function is to be given a :class:`Trial` instead of a dict. Raises TypeError if it takes no single argument."""
+    """Return True if the function takes a :class:`Trial` instead of a dict. Raises TypeError if it takes no single argument."""
     if not callable(objective):
-        raise TypeError(f"{objective!r} is no function")
+        raise TypeError(f"{objective!r} is not a function")
     try:
         signature = inspect.signature(objective)
     except (TypeError, ValueError):  # a builtin without a signature
@@ -48,24 +49,29 @@ def takes_trial(objective: Callable[..., Any]) -> bool:
 
 
 def number(value: object, what: str = "the objective returned") -> float:
-    """What an objective returned as a float; NaN and infinities too, which are failures of their own. ``what`` begins the error."""
-    given = plain(value)
+    """Convert a return value to a float. NaN and infinity pass; they are failures of their own kind. ``what`` starts the error message."""
+    try:
+        given = plain(value)
+    except Exception:  # foreign types may raise anything
+        raise TypeError(f"{what} {type(value).__name__}, which is not a number") from None
     if given is None or isinstance(given, (bool, str, bytes)):
         raise TypeError(f"{what} {given!r}, which is not a number")
     try:
-        return float(given)  # type: ignore[arg-type]
-    except Exception:  # whatever a foreign type raises
+        return float(given)
+    except OverflowError:
+        raise TypeError(f"{what} a whole number that is too large for a floating-point number") from None
+    except Exception:  # foreign types may raise anything
         raise TypeError(f"{what} {type(given).__name__}, which is not a number") from None
 
 
 def numbers(given: object, names: Sequence[str], what: str = "the objective returned") -> list[float]:
-    """The numbers of a dict with exactly these names, in their order. ``what`` begins the error."""
+    """Convert a dict with exactly these names to a list in their order. ``what`` starts the error message."""
     expected = f"a dict with {', '.join(names)}"
     if not isinstance(given, Mapping):
         raise TypeError(f"{what} {given!r}, expected {expected}")
     for name in given:
         if name not in names:
-            raise TypeError(f"{what} a dict with {name!r}, which is no number of this study; expected {expected}")
+            raise TypeError(f"{what} a dict with {name!r}, which is not a number of this study; expected {expected}")
     for name in names:
         if name not in given:
             raise TypeError(f"{what} a dict without {name!r}; expected {expected}")
@@ -74,28 +80,31 @@ def numbers(given: object, names: Sequence[str], what: str = "the objective retu
 
 @dataclass(frozen=True)
 class _Evaluation:
-    """A trial at an executor."""
+    """A trial submitted to an executor."""
 
     call: _fedbo.Call
     stopped: threading.Event
-    """Set once its reports have stopped it."""
+    """Set once the trial's reports have stopped it."""
     function: Callable[..., Any]
     argument: Any
     attempt: int = 1
-    """Its place among the evaluations of the trial, from 1."""
+    """Number of this evaluation of the trial, from 1."""
 
 
 class Evaluator:
-    """Begins calls of the native module, here or by an executor, and ends them."""
+    """Starts and ends the calls of the native module, on this thread or on an executor."""
 
     def __init__(
         self,
         objective: Callable[..., Any] | Mapping[int, Callable[..., Any]],
         executor: Executor | None,
         names: Sequence[str] = ("value",),
+        identity: Callable[[], str | None] = lambda: None,
     ) -> None:
-        """``objective`` is the function of every agent, or those of agents by their index; ``names`` are those of a trial's numbers."""
+        """``objective`` is the function of all agents, or a mapping from an agent's index to its function. ``names`` are the names of a
+        trial's outcomes. ``identity`` returns the study id that trials carry."""
         self._names = names
+        self._identity = identity
         functions = objective if isinstance(objective, Mapping) else {None: objective}
         self._objective = {agent: (function, takes_trial(function)) for agent, function in functions.items()}
         self._executor = executor
@@ -113,13 +122,13 @@ class Evaluator:
         stopped = threading.Event()
 
         def report(epoch: int, value: float) -> bool:
-            if call.report(whole("epoch", epoch, 1), number(value, "the value reported is")):
+            if call.report(checked_epoch(epoch), number(value, "the value reported is")):
                 stopped.set()
             return stopped.is_set()
 
         argument: Any = dict(call.params)
         if wants_trial:
-            argument = Trial(number=call.number, params=argument, _report=report)
+            argument = Trial(number=call.number, params=argument, _study=self._identity(), _report=report)
         if self._executor is None:
             try:
                 result = function(argument)
@@ -131,7 +140,7 @@ class Evaluator:
         self._submit(self._executor, _Evaluation(call, stopped, function, argument))
 
     def _submit(self, executor: Executor, evaluation: _Evaluation) -> None:
-        with self._submitting:  # threads of two trials that are evaluated again, or one and the run's
+        with self._submitting:  # retries of two trials, or a retry and the run, may submit at the same time
             future = _executors.submit(executor, evaluation.function, evaluation.argument)
         with self._lock:
             self._open.add(future)
@@ -170,7 +179,7 @@ class Evaluator:
                 self._open.discard(future)
 
     def _again(self, executor: Executor, evaluation: _Evaluation, error: Exception) -> None:
-        """Submit a trial once more, unless the run is over: then it is given back."""
+        """Submit a trial again. If the run is over, release it instead."""
         if self.broken is not None or self._over.is_set():
             evaluation.call.release()
             return
@@ -185,11 +194,11 @@ class Evaluator:
             except BaseException as error:
                 self._break(evaluation.call, error)
 
-        # Not on this thread, which may be one that the engine needs for its answer.
+        # On a thread of its own, because the engine may need this one to answer the submission.
         threading.Thread(target=submit, name=f"fedbo-trial-{number}", daemon=True).start()
 
     def _break(self, call: _fedbo.Call, error: BaseException) -> None:
-        """End the run for no property of the point: the same would happen to every other."""
+        """End the run after an error that does not depend on the point, because it would recur for every other."""
         self.broken = self.broken or error
         call.release()
 
@@ -199,17 +208,20 @@ class Evaluator:
             return
         try:
             values = numbers(result, self._names) if len(self._names) > 1 else [number(result)]
-        except TypeError as error:
+        except Exception as error:  # for instance from a property of the returned object
             self._failed(call, stopped, error)
             return
         for name, value in zip(self._names, values, strict=True):
             if not math.isfinite(value):
                 which = f"{name!r} = " if len(values) > 1 else ""
                 not_finite = ValueError(f"the objective returned {which}{value}, which is not a finite number")
-                self._log(call, not_finite, describe(not_finite))
                 if len(values) > 1:
-                    call.fail(describe(not_finite))
+                    self._fail(call, not_finite, describe(not_finite))
                     return
+                self.last_error = not_finite
+                call.tell(value)  # recorded as a failure of its own kind
+                self._log(call, not_finite, describe(not_finite))
+                return
         if len(values) > 1:
             call.tell_numbers(values)
         else:
@@ -223,15 +235,19 @@ class Evaluator:
             return
         error = _executors.raised(error)
         message = message or describe(error)
-        self._log(call, error, message)
+        self._fail(call, error, message)
+
+    def _fail(self, call: _fedbo.Call, error: Exception, message: str) -> None:
+        self.last_error = error
+        # Before logging, because a user's handler may raise, and the trial must not wait forever.
         call.fail(message)
+        self._log(call, error, message)
 
     def _log(self, call: _fedbo.Call, error: Exception, message: str) -> None:
-        self.last_error = error
-        logger.warning("trial %d failed: %s", call.number, message, exc_info=error)
+        logger.warning("trial %d failed: %s", call.number, message, exc_info=loggable(error))
 
     def cancel(self) -> None:
-        """Cancel what was submitted and has not begun; nothing is evaluated again."""
+        """Cancel submitted calls that have not started. Nothing is evaluated again afterwards."""
         with self._lock:
             self._over.set()
             pending = list(self._open)
@@ -244,5 +260,5 @@ def _cancel(future: Any) -> None:
     if cancel is not None:
         try:
             cancel()
-        except Exception as error:  # such as of Slurm's scancel; what ended the run is more to the point
+        except Exception as error:  # for instance from Slurm's scancel; must not hide the error that ended the run
             logger.warning("a call could not be cancelled: %s", describe(error))

@@ -1,4 +1,4 @@
-"""Peers: one party of a federation of neighbours, without a coordinator, whose objective is a Python function."""
+"""Peers: parties of a federation of neighbours, without a coordinator, with a Python function as objective."""
 
 from __future__ import annotations
 
@@ -8,79 +8,80 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from fedbo import _fedbo
+from fedbo import _fedbo, _space
 from fedbo._answer import answer
 from fedbo._errors import SessionEnded
 from fedbo._event import WARNINGS, PartyEvent
+from fedbo._interrupt import resumable
 from fedbo._objective import Evaluator, Objective, logger
 
 
 @dataclass(frozen=True)
 class PeerReport:
-    """The results of one call of :meth:`Peer.run`."""
+    """Result of one call of :meth:`Peer.run`."""
 
     ended: Literal["complete", "left"]
-    """``complete``: all is shared; ``left``: some neighbours lack reports of this peer, or have not ended."""
+    """``complete``: everything is shared; ``left``: some neighbours lack reports of this peer, or have not ended."""
     told: int
-    """Trials that it told."""
+    """Trials told by this call."""
     failed: int
-    """Those of them that failed."""
+    """Failed trials among them."""
 
 
 @dataclass(frozen=True)
 class NeighbourStatus:
-    """A peer's neighbour."""
+    """A neighbour of a peer."""
 
     name: str
-    """Its name."""
+    """Name of the neighbour."""
     url: str
-    """Its address."""
+    """Address of the neighbour."""
     key: str | None
-    """Its key, once it is known."""
+    """Key of the neighbour; ``None`` until it is known."""
     confirmed: int
-    """Reports of this peer that it has."""
+    """Reports of this peer that the neighbour has."""
     received: int
-    """Reports that this peer has of it."""
+    """Reports of the neighbour that this peer has."""
 
 
 @dataclass(frozen=True)
 class PeerStatus:
-    """A peer's progress."""
+    """Progress of a peer."""
 
     federation: str
-    """The federation."""
+    """Name of the federation."""
     peer: str
-    """Its name."""
+    """Name of the peer."""
     key: str
-    """Its key."""
+    """Key of the peer."""
     reports: int
-    """Rounds that it has reported, the initial points among them."""
+    """Rounds reported by the peer, including the initial points."""
     rounds: int
-    """Rounds of its plan."""
+    """Planned rounds."""
     trials: int
-    """Trials that have ended."""
+    """Ended trials."""
     best: float | None
     """The best value."""
     conflicts: int
-    """Rounds of which a neighbour has signed two reports."""
+    """Rounds for which a neighbour has signed two reports."""
     neighbours: tuple[NeighbourStatus, ...]
-    """Its neighbours."""
+    """The neighbours."""
 
 
 class Peer:
-    """One party of a federation of neighbours, which share what they observe and need no coordinator.
+    """One party of a federation of neighbours, which share their observations and need no coordinator.
 
-    Nothing is private: every neighbour sees all points that this peer tries, and their values. All peers have the same federation
-    file. Interrupted in any way, a peer goes on where it was::
+    Nothing is private: every neighbour sees all points that this peer tries, and their values. All peers use the same federation
+    file. A peer can be interrupted at any time and resumes where it stopped::
 
         fedbo.Peer("peer.toml", name="north").run(lambda params: measure(**params))
 
     ``file``
-        The peer's file; its ``[objective]`` is not used.
+        The peer's file. Its ``[objective]`` is ignored.
     ``name``, ``home``, ``listen``
-        The peer's name in the federation, its folder and the address to listen on, in place of the file's.
+        The peer's name in the federation, its folder, and the address to listen on. They override the file.
     ``neighbours``
-        Addresses of neighbours, ``URL`` or ``NAME=URL``, beside the file's.
+        Addresses of neighbours, ``URL`` or ``NAME=URL``, in addition to those in the file.
     """
 
     def __init__(
@@ -94,10 +95,10 @@ class Peer:
         plain_http: bool = False,
     ) -> None:
         self._file = Path(file)
-        self._name = name
+        self._name = None if name is None else _space.text("name", name)
         self._home = None if home is None else Path(home)
-        self._listen = listen
-        self._neighbours = list(neighbours)
+        self._listen = None if listen is None else _space.text("listen", listen)
+        self._neighbours = [_space.text("neighbours", each) for each in neighbours]
         self._plain_http = plain_http
 
     def run(
@@ -107,18 +108,18 @@ class Peer:
         leave: bool = False,
         on_event: Callable[[PartyEvent], object] | None = None,
     ) -> PeerReport:
-        """Take part until all is shared with all neighbours. Called again, it goes on where it was.
+        """Take part until everything is shared with all neighbours. A further call resumes where the last one stopped.
 
-        An exception of the function is a failed trial. Ctrl-C gives the running trial back: the next call evaluates it.
+        If the function raises, the trial fails. Ctrl-C releases the running trial, and the next call evaluates it.
 
         ``objective``
-            A function of a dict of parameters, or of a :class:`Trial`, if its parameter is named ``trial`` or annotated so.
+            A function of a dict of parameters, or of a :class:`Trial` if its parameter is named ``trial`` or annotated as such.
         ``leave``
-            End after the last round without waiting for neighbours that are away or not done.
+            End after the last round, without waiting for neighbours that are away or not done.
         ``on_event``
-            Called with a :class:`PartyEvent` for whatever happens, between trials.
+            Called with a :class:`PartyEvent` for each event, between trials.
 
-        Raises :class:`Refused` if a neighbour refuses, or is not the one that it was.
+        Raises :class:`Refused` if a neighbour refuses, or its identity has changed.
         """
         told = failed = 0
 
@@ -134,25 +135,26 @@ class Peer:
                 on_event(event)
             return False
 
-        ended = _fedbo.run_peer(
-            self._file,
-            Evaluator(objective, None),
-            happened,
-            logger.warning,
-            stop=_fedbo.Stop(),
-            name=self._name,
-            home=self._home,
-            listen=self._listen,
-            neighbours=self._neighbours,
-            plain_http=self._plain_http,
-            leave=leave,
-        )
+        with resumable(f"the trials of peer {self._name or self._file} are kept; run it again to continue from there"):
+            ended = _fedbo.run_peer(
+                self._file,
+                Evaluator(objective, None),
+                happened,
+                logger.warning,
+                stop=_fedbo.Stop(),
+                name=self._name,
+                home=self._home,
+                listen=self._listen,
+                neighbours=self._neighbours,
+                plain_http=self._plain_http,
+                leave=leave,
+            )
         if ended == "interrupted":
-            raise SessionEnded(f"peer {self._name or self._file} was stopped; it goes on where it was when it is run again")
+            raise SessionEnded(f"peer {self._name or self._file} was stopped; it resumes when run again")
         return PeerReport("complete" if ended == "complete" else "left", told, failed)
 
     def status(self) -> PeerStatus:
-        """Its progress, and its neighbours'; asks nobody. Raises :class:`DefinitionError` before its first run."""
+        """Progress of the peer and of its neighbours, read locally. Raises :class:`DefinitionError` before the first run."""
         document = answer("peer status", {"name": self._name, "home": self._home}, self._file)
         names = NeighbourStatus.__dataclass_fields__
         document["neighbours"] = tuple(

@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from fedbo._study import Study
 
 Backend = Literal["fedbo", "matplotlib"]
-"""The program that draws: fedbo itself, or matplotlib where it is installed."""
+"""The plotting backend: fedbo itself, or matplotlib if it is installed."""
 
 
 class Picture:
-    """A picture of a study, the one that ``fedbo plot`` writes. A notebook shows it.
+    """A picture of a study, the same that ``fedbo plot`` writes. Notebooks display it.
 
     >>> import fedbo
     >>> study = fedbo.Study("parabola", {"x": fedbo.Float(-2.0, 2.0)}, direction="minimize")
@@ -34,16 +34,16 @@ class Picture:
 
     @property
     def svg(self) -> str:
-        """The picture as the text of an SVG."""
+        """The picture as SVG text."""
         return self._native.svg()
 
     @property
     def png(self) -> bytes:
-        """The picture as the bytes of a PNG, at twice the density of a screen."""
+        """The picture as PNG bytes, at twice the resolution of a screen."""
         return self._native.png()
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write it to a file whose name ends in ``.svg`` or ``.png``; return its path."""
+        """Write the picture to a file with the extension ``.svg`` or ``.png``, and return the path."""
         path = Path(path)
         match path.suffix.lower():
             case ".svg":
@@ -63,7 +63,7 @@ class Picture:
 
 
 class Plots:
-    """The pictures of a study: ``study.plot``.
+    """Pictures of a study: ``study.plot``.
 
     Raises :class:`fedbo.Error` if there is nothing to draw yet.
     """
@@ -76,11 +76,11 @@ class Plots:
     @overload
     def history(self, backend: Literal["matplotlib"]) -> Figure: ...
     def history(self, backend: Backend = "fedbo") -> Picture | Figure:
-        """The value of each trial and the best so far."""
+        """Plot the value of each trial and the best value so far."""
         return self._matplotlib_history() if _is_matplotlib(backend) else self._draw("history")
 
     def slices(self) -> Picture:
-        """The values against each parameter."""
+        """Plot the values against each parameter."""
         return self._draw("slices")
 
     @overload
@@ -88,19 +88,19 @@ class Plots:
     @overload
     def importance(self, backend: Literal["matplotlib"]) -> Figure: ...
     def importance(self, backend: Backend = "fedbo") -> Picture | Figure:
-        """The importance of each parameter, by two measures: see :class:`fedbo.Importance`."""
+        """Plot the importance of each parameter by two measures; see :class:`fedbo.Importance`."""
         return self._matplotlib_importance() if _is_matplotlib(backend) else self._draw("importance")
 
     def learning_curves(self) -> Picture:
-        """The values that trainings reported, epoch by epoch; of a study with ``early_stopping``."""
+        """Plot the values reported during training, epoch by epoch. Only for studies with ``early_stopping``."""
         return self._draw("learning_curves")
 
     def transfer(self) -> Picture:
-        """The weights of old studies, query by query; of a study that learns from some."""
+        """Plot the weights of old studies, query by query. Only for studies with ``old_studies``."""
         return self._draw("transfer")
 
     def pareto(self) -> Picture:
-        """The objectives of a study that has several against each other, and the front; in place of history, slices and importance."""
+        """Plot several objectives against each other, with the Pareto front. Replaces history, slices and importance."""
         return self._draw("pareto")
 
     def _draw(self, name: str) -> Picture:
@@ -108,7 +108,7 @@ class Plots:
 
     def _matplotlib_history(self) -> Figure:
         if self._study.objectives:
-            raise Error(f"study {self._study.name!r} has several objectives: its picture is plot.pareto()")
+            raise Error(f"study {self._study.name!r} has several objectives: use plot.pareto()")
         figure, axes = _figure(self._study.name)
         told = [trial for trial in self._study.trials if trial.state in ("complete", "failed")]
         if not told:

@@ -1,4 +1,4 @@
-"""The program ``fedbo``, which the package carries."""
+"""The ``fedbo`` program that is bundled with the package."""
 
 import signal
 import sys
@@ -8,7 +8,7 @@ from fedbo import _fedbo
 
 def main() -> int:
     """Run the program with the arguments of this process; return its exit status."""
-    # Ctrl-C is the program's own: Python's handler would raise after it has ended in good order.
+    # The program handles Ctrl-C itself: Python's handler would raise after its clean exit.
     handler = signal.getsignal(signal.SIGINT)
     if handler is not signal.default_int_handler:
         return _fedbo.run_program(["fedbo", *sys.argv[1:]])

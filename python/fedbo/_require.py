@@ -1,4 +1,4 @@
-"""Packages that only some functions need."""
+"""Optional dependencies that only some functions need."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def require(module: str, package: str, purpose: str) -> Any:
-    """The module of an optional package; an ImportError that names the package if it is missing."""
+    """Import a module of an optional package. If it is missing, raise an ImportError that names the package."""
     try:
         return importlib.import_module(module)
     except ImportError as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import operator
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -16,7 +17,7 @@ Value: TypeAlias = int | float | bool | str
 
 @dataclass(frozen=True)
 class Float:
-    """A real parameter from ``low`` to ``high``; ``log`` searches its logarithm, ``step`` a grid."""
+    """A real parameter from ``low`` to ``high``. ``log`` searches on a logarithmic scale, ``step`` on a grid."""
 
     low: float
     high: float
@@ -32,7 +33,7 @@ class Float:
 
 @dataclass(frozen=True)
 class Int:
-    """A whole parameter from ``low`` to ``high``, both included; ``log`` searches its logarithm, ``step`` a grid."""
+    """An integer parameter from ``low`` to ``high``, both inclusive. ``log`` searches on a logarithmic scale, ``step`` on a grid."""
 
     low: int
     high: int
@@ -60,13 +61,13 @@ Parameter: TypeAlias = Float | Int | Categorical
 """A parameter of a search space."""
 
 ParameterLike: TypeAlias = Parameter | Sequence[Value]
-"""A parameter; a list is short for its choices."""
+"""A parameter. A list is shorthand for a :class:`Categorical` with these choices."""
 
 
 def _check_numbers(given: Float | Int, *numbers: float | None) -> None:
     for number in numbers:
         if number is not None and not _is_number(number):
-            raise TypeError(f"{given}: {number!r} is no number")
+            raise TypeError(f"{given}: {number!r} is not a number")
 
 
 def _numeric(
@@ -81,7 +82,7 @@ def _numeric(
 
 
 def parameter(name: str, given: object) -> Parameter:
-    """The parameter that a user gave: one of ours, or a list of choices."""
+    """Convert a user's argument to a parameter: one of ours, or a list of choices."""
     if isinstance(given, (Float, Int, Categorical)):
         return given
     if isinstance(given, (list, tuple, set, frozenset)):
@@ -100,7 +101,7 @@ def parameter(name: str, given: object) -> Parameter:
 
 
 def from_keys(keys: Mapping[str, object]) -> Parameter:
-    """The parameter that the native module describes."""
+    """Convert the native module's description of a parameter."""
     kind = keys["type"]
     if kind == "categorical":
         choices = keys["choices"]
@@ -116,33 +117,60 @@ def from_keys(keys: Mapping[str, object]) -> Parameter:
     return Float(float(low), float(high), log, step)
 
 
-def plain(value: object) -> object:
-    """A scalar of NumPy or the like as Python's own; everything else as it is."""
+def plain(value: Any) -> Any:
+    """Convert a NumPy-like scalar, or an integer with ``__index__``, to a Python number; return everything else unchanged."""
     item = getattr(value, "item", None)
     if callable(item) and getattr(value, "shape", None) == ():
         return item()
+    if not isinstance(value, (int, Iterable)) and hasattr(type(value), "__index__"):
+        return operator.index(value)
     return value
 
 
 def mapping(argument: str, given: object, expected: str) -> Mapping[str, Any]:
-    """The mapping that a user gave as an argument."""
+    """Check that a user's argument is a mapping, and return it."""
     if not isinstance(given, Mapping):
         raise TypeError(f"{argument} = {given!r}, expected a dict: {expected}")
     return given
 
 
-def whole(argument: str, given: object, low: int) -> int:
-    """The whole number that a user gave as an argument, at least ``low``."""
+def whole(argument: str, given: object, low: int, high: int = 2**53) -> int:
+    """Check that a user's argument is an integer from ``low`` to ``high``, and return it. Anything with ``__index__`` is accepted."""
     value = plain(given)
     if not isinstance(value, int) or isinstance(value, bool):
         raise TypeError(f"{argument} = {given!r}, expected a whole number of at least {low}")
     if value < low:
-        raise DefinitionError(f"{argument} = {given!r}, expected a whole number of at least {low}")
+        raise DefinitionError(f"{argument} = {value}, expected a whole number of at least {low}")
+    if value > high:
+        raise DefinitionError(f"{argument} = {value}, expected a whole number of at most {high}")
     return value
 
 
+def epoch(given: object) -> int:
+    """Check an epoch reported by a user; epochs count from 1."""
+    return whole("epoch", given, 1, 2**32 - 1)
+
+
+def text(argument: str, given: object) -> str:
+    """Check that a user's argument is a string of valid Unicode, without lone surrogates, and return it."""
+    if not isinstance(given, str):
+        raise TypeError(f"{argument} = {given!r}, expected a text")
+    if not _is_unicode(given):
+        raise DefinitionError(f"{argument} = {given!a} contains a lone surrogate, which is not valid Unicode; remove it")
+    return given
+
+
+def printable(text: str) -> str:
+    """Make a string safe to write anywhere: lone surrogates, which ``os.fsdecode`` makes of invalid bytes, become ``\\udcXX``."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+def _is_unicode(given: str) -> bool:
+    return not any("\ud800" <= character <= "\udfff" for character in given)
+
+
 def real(argument: str, given: object) -> float:
-    """The number that a user gave as an argument."""
+    """Check that a user's argument is a number, and return it."""
     value = plain(given)
     if not isinstance(value, (int, float)) or isinstance(value, bool):
         raise TypeError(f"{argument} = {given!r}, expected a number")
@@ -157,14 +185,14 @@ def _is_number(value: object) -> bool:
 def study_tables(
     name: str, space: Mapping[str, Parameter], *, direction: str | None, noisy: bool, **keys: object
 ) -> dict[str, Mapping[str, object]]:
-    """The tables ``[study]``, with further ``keys``, and ``[space]`` of a study."""
-    # How many trials there are to be is said where they are asked for.
+    """The tables ``[study]``, with additional ``keys``, and ``[space]`` of a study."""
+    # `trials` is a placeholder: the number of trials is an argument of each run.
     study = {"name": name, "direction": direction, "trials": 1, "noisy": noisy, **keys}
     return {"study": study, "space": {key: each._keys() for key, each in space.items()}}
 
 
 def toml(tables: Mapping[str, Mapping[str, object] | Sequence[Mapping[str, object]]]) -> str:
-    """Tables and arrays of tables as TOML, in their order; a value that is a mapping is a table of its own, and None is left out."""
+    """Write tables and arrays of tables as TOML, in order. Nested mappings become tables of their own; None values are omitted."""
     lines: list[str] = []
     for name, table in tables.items():
         if isinstance(table, Mapping):
@@ -177,7 +205,7 @@ def toml(tables: Mapping[str, Mapping[str, object] | Sequence[Mapping[str, objec
 
 
 def inline(value: object) -> str:
-    """A value as TOML in one line; tables in it too."""
+    """Write a value as TOML on one line, including nested tables."""
     return _value([], value)
 
 
@@ -198,6 +226,8 @@ def _key(name: str) -> str:
 
 
 def _text(text: str) -> str:
+    if not _is_unicode(text):
+        raise DefinitionError(f"{text!a} contains a lone surrogate, which is not valid Unicode; remove it")
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
@@ -206,7 +236,7 @@ def _value(path: list[str], value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int):
-        return int.__repr__(value)  # whatever a subclass shows
+        return int.__repr__(value)  # regardless of the __repr__ of a subclass
     if isinstance(value, float):
         if math.isnan(value):
             return "nan"
@@ -220,4 +250,4 @@ def _value(path: list[str], value: object) -> str:
         return "{ " + ", ".join(keys) + " }"
     if isinstance(value, Iterable):
         return "[" + ", ".join(_value(path, each) for each in value) + "]"
-    raise TypeError(f"{'.'.join(path)}: {type(value).__name__} is none of the values that a definition has")
+    raise TypeError(f"{'.'.join(path)}: {type(value).__name__} is not a type that a definition can contain")

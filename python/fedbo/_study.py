@@ -1,4 +1,4 @@
-"""Studies: ask for points, tell what they are worth."""
+"""Studies: ask for points and tell their values."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -17,6 +17,7 @@ from fedbo import _fedbo, _insight, _space, _trial
 from fedbo._errors import DefinitionError, Error, ObjectiveError
 from fedbo._executors import Executor, n_workers
 from fedbo._insight import Insight
+from fedbo._interrupt import resumable
 from fedbo._objective import Evaluator, Objective, logger, number, numbers
 from fedbo._plot import Plots
 from fedbo._require import require
@@ -30,70 +31,70 @@ Direction = Literal["minimize", "maximize"]
 """The direction in which values are better."""
 
 Ended = Literal["complete", "exhausted", "stopped", "timeout", "patience"]
-"""Why a run ended."""
+"""Reason why a run ended."""
 
 ExportFormat = Literal["csv", "json", "tensorboard", "parquet"]
-"""A form of files that trials are written in."""
+"""File format of an export."""
 
 Callback = Callable[["Study", Trial], object]
-"""Is called after every trial that was told."""
+"""Called after every trial that was told."""
 
 
 @dataclass(frozen=True)
 class RunReport:
-    """The results of one call of :meth:`Study.optimize`."""
+    """Result of one call of :meth:`Study.optimize`."""
 
     told: int
-    """Trials that it told."""
+    """Trials told by this call."""
     failed: int
-    """Those of them that failed."""
+    """Failed trials among them."""
     stopped: int
-    """Those of them that were stopped early."""
+    """Trials among them that were stopped early."""
     open: int
-    """Trials that others still evaluate, or that are held by hand."""
+    """Trials that are still evaluated elsewhere, or were asked for by hand and not told."""
     ended: Ended
-    """``complete``: the study has its trials; ``exhausted``: every point was tried; ``stopped``: by a callback, or by somebody who stopped
-    the study; ``timeout``; ``patience``: no progress for too long."""
+    """``complete``: the study has all its trials; ``exhausted``: every point was tried; ``stopped``: a callback or another process
+    stopped the study; ``timeout``; ``patience``: no progress for too long."""
     stopped_by: str | None = None
-    """What stopped the study from elsewhere, for instance ``fedbo stop``."""
+    """Origin of a stop from elsewhere, for instance ``fedbo stop``."""
 
 
 class Study:
-    """One party's study: a search space, a direction, a strategy, and the trials so far.
+    """A study of one party: a search space, a direction, a strategy, and the trials so far.
 
-    The study is created, or, where ``storage`` holds one of this name already, goes on with it: then everything that decides
-    which trials are asked for must be as it was. Equal definitions and values give equal trials, here and in the program
-    ``fedbo``. Any number of threads and processes may work on one study.
+    Creates the study, or resumes it if ``storage`` already has a study of this name. In that case, every setting that influences the
+    choice of trials must be unchanged. Equal definitions and values give equal trials, both here and in the program ``fedbo``. Any
+    number of threads and processes may work on one study.
 
     ``name``
-        Its name, unique within its storage.
+        Name of the study, unique within its storage.
     ``space``
-        A parameter for each name: :class:`Float`, :class:`Int`, :class:`Categorical`, or a list of choices.
+        Parameters by name: :class:`Float`, :class:`Int`, :class:`Categorical`, or a list of choices.
     ``direction``
-        ``"minimize"`` or ``"maximize"``; of a study with one objective.
+        ``"minimize"`` or ``"maximize"``, for a study with one objective.
     ``objectives``
-        In its place, two to four objectives by name, each with its direction: ``{"error": "minimize", "size_mb": "minimize"}``.
+        Two to four objectives by name with their directions, instead of ``direction``: ``{"error": "minimize", "size_mb": "minimize"}``.
     ``constraints``
-        Bounds on further numbers, by name: ``{"latency_ms": {"at_most": 50.0}}``, or ``at_least``. With several objectives or constraints
-        the function returns a dict with all numbers; the single objective is called ``value``.
+        Bounds on additional outcomes, by name: ``{"latency_ms": {"at_most": 50.0}}``, or ``at_least``. With several objectives or with
+        constraints, the objective function returns a dict with all outcomes; a single objective is named ``value``.
     ``storage``
         ``"memory:"``, ``"sqlite:FILE"`` or ``"postgresql://USER@HOST/DATABASE"``.
     ``strategy``, ``strategy_options``
         The strategy, by its name in a ``study.toml`` (``log-ei`` by default), and its options there.
     ``seed``
-        The seed of every draw.
+        Seed of all random numbers.
     ``initial``
-        Number of initial points of a Sobol sequence.
+        Number of initial points of a Sobol sequence. Defaults to two per parameter, but at least 5 and at most 20.
     ``noisy``
-        True if values of one point differ: points may then be tried again.
+        True if repeated evaluations of a point give different values. Points may then be tried again.
     ``old_studies``
         Studies to learn from, as ``[meta] studies``: their storages, or a mapping with the keys of that table.
     ``archive``
-        A file of a federation's releases to begin with.
+        File with the releases of a federation to start from.
     ``early_stopping``
-        The keys of the table ``[early_stopping]``: trainings that report are stopped early.
+        Keys of the table ``[early_stopping]``. Trainings that report intermediate values may then be stopped early.
 
-    Raises :class:`DefinitionError` if something cannot be used, :class:`StorageError` if the storage fails.
+    Raises :class:`DefinitionError` if an argument is invalid, :class:`StorageError` if the storage fails.
 
     >>> study = fedbo.Study("parabola", {"x": fedbo.Float(-2.0, 2.0)}, direction="minimize")
     >>> report = study.optimize(lambda params: params["x"] ** 2, n_trials=15)
@@ -156,7 +157,7 @@ class Study:
             constraints = _space.mapping("constraints", constraints, "bounds by the names of numbers")
             for key, each in constraints.items():
                 if isinstance(each, Mapping) and "name" in each:
-                    raise TypeError(f"constraints[{key!r}] has a name, {each['name']!r}, beside its key; give at_most or at_least alone")
+                    raise TypeError(f"constraints[{key!r}] has a name, {each['name']!r}, beside its key; give only at_most or at_least")
             tables["constraints"] = [
                 {**_space.mapping(f"constraints[{key!r}]", each, "at_most or at_least and its bound"), "name": key}
                 for key, each in constraints.items()
@@ -166,17 +167,19 @@ class Study:
 
     @classmethod
     def from_file(cls, path: str | os.PathLike[str]) -> Study:
-        """Create the study that a ``study.toml`` describes, or go on with it; its ``[objective]`` is not used."""
+        """Create or resume the study of a ``study.toml``. Its ``[objective]`` is ignored."""
         return cls.__new__(cls)._take(_fedbo.Study.from_file(Path(path)), has_file=True)
 
     @classmethod
     def load(cls, storage: str | os.PathLike[str], name: str | None = None) -> Study:
-        """Open a study that is stored; the only one if none is named."""
-        return cls.__new__(cls)._take(_fedbo.Study.load(storage_address(storage), name), has_file=False)
+        """Open a stored study. ``name`` is needed only if the storage has several studies."""
+        return cls.__new__(cls)._take(_fedbo.Study.load(
+            _space.text("storage", storage_address(storage)), None if name is None else _space.text("name", name)
+        ), has_file=False)
 
     @classmethod
     def _imported(
-        cls, tables: Mapping[str, Mapping[str, object]], trials: list[tuple[dict[str, Value], float]]
+        cls, tables: Mapping[str, Mapping[str, object]], trials: list[tuple[dict[str, Value], list[float]]]
     ) -> Study:
         label = _label(str(tables["study"]["name"]))
         return cls.__new__(cls)._take(_fedbo.Study.import_trials(label, _space.toml(tables), trials), has_file=False)
@@ -186,22 +189,23 @@ class Study:
         self._has_file = has_file
         self._stop = threading.Event()
         self._evaluating: int | None = None
+        self._known_identity: str | None = None
         kind, _, place = native.storage.partition(":")
-        # Where it was opened, wherever the process goes later.
+        # The location at the time of opening, even if the process changes its working directory.
         self._address = f"{kind}:{Path(place).absolute()}" if kind == "sqlite" else native.storage
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
         if self.storage == "memory:":
             raise Error(
-                f"study {self.name!r} is kept in this process's memory, which no other process sees; give it a storage, "
+                f"study {self.name!r} is kept in this process's memory, which no other process can read; give it a storage, "
                 "such as storage='sqlite:study.db'"
             )
         return (Study.load, (self._address, self.name))
 
     @property
     def name(self) -> str:
-        """Its name."""
+        """Name of the study."""
         return self._native.name
 
     @property
@@ -211,13 +215,13 @@ class Study:
 
     @property
     def objectives(self) -> dict[str, Direction]:
-        """Its objectives with their directions, if it has several; else empty."""
+        """Objectives with their directions if there are several, otherwise empty."""
         named = self._native.objectives
         return {name: "minimize" if direction == "minimize" else "maximize" for name, direction in named}
 
     @property
     def constraints(self) -> dict[str, dict[str, float]]:
-        """Its constraints by name, each with its bound as ``at_most`` or ``at_least``."""
+        """Constraints by name, each with its bound as ``at_most`` or ``at_least``."""
         bounds: dict[str, dict[str, float]] = {}
         for name, at_most, at_least in self._native.constraints:
             given = {"at_most": at_most, "at_least": at_least}
@@ -226,53 +230,53 @@ class Study:
 
     @property
     def space(self) -> dict[str, Parameter]:
-        """Its parameters, in their order."""
+        """Parameters in their order."""
         return {name: _space.from_keys(keys) for name, keys in self._native.space.items()}
 
     @property
     def strategy(self) -> str:
-        """The name of its strategy."""
+        """Name of the strategy."""
         return self._native.strategy
 
     @property
     def seed(self) -> int:
-        """The seed of every draw."""
+        """Seed of all random numbers."""
         return self._native.seed
 
     @property
     def noisy(self) -> bool:
-        """True if values of one point differ: points may then be tried again."""
+        """True if repeated evaluations of a point give different values. Points may then be tried again."""
         return self._native.noisy
 
     @property
     def storage(self) -> str:
-        """The place where it is kept, without a password."""
+        """Address of the storage, without its password."""
         return self._native.storage
 
     @property
     def trials(self) -> list[Trial]:
         """All trials in the order of asking."""
-        return [_trial.from_native(fields) for fields in self._native.trials()]
+        return [self._trial(fields) for fields in self._native.trials()]
 
     @property
     def best_trial(self) -> Trial:
-        """The trial with the best value that meets all constraints, the earliest of equals. Raises :class:`Error` while there is none.
+        """The best trial that satisfies all constraints; the earliest one of equal values. Raises :class:`Error` if there is none yet.
 
-        A study with several objectives has :attr:`best_trials`.
+        For several objectives use :attr:`best_trials`.
         """
         best = self._native.best()
         if best is None:
             what = "feasible trial" if self._native.constraints else "trial with a value"
             raise Error(f"study {self.name!r} has no {what} yet")
-        return _trial.from_native(best)
+        return self._trial(best)
 
     @property
     def best_trials(self) -> list[Trial]:
-        """The trials that meet all constraints and that no other one dominates, in the order of asking; with one objective the best alone.
+        """The Pareto front: the feasible trials that no other trial dominates, in the order of asking. With one objective, the best trial.
 
-        A trial dominates another one if it is at least as good in all objectives and better in one.
+        A trial dominates another one if it is at least as good in all objectives and better in at least one.
         """
-        return [_trial.from_native(fields) for fields in self._native.best_trials()]
+        return [self._trial(fields) for fields in self._native.best_trials()]
 
     @property
     def best_value(self) -> float:
@@ -283,52 +287,78 @@ class Study:
 
     @property
     def best_params(self) -> dict[str, Any]:
-        """The point with the best value."""
+        """The point of the best trial."""
         return dict(self.best_trial.params)
 
+    def _trial(self, fields: dict[str, Any], report: Callable[[int, float], bool] | None = None) -> Trial:
+        """Convert the native module's description of a trial."""
+        return _trial.from_native(fields, report, self._identity())
+
+    def _identity(self) -> str | None:
+        """Id of the study, which its trials carry; ``None`` before the first trial."""
+        if self._known_identity is None:
+            self._known_identity = self._native.identity()
+        return self._known_identity
+
+    def _number_of(self, trial: Trial | int) -> int:
+        """Number of a trial of this study, given as a trial or as its number."""
+        if not isinstance(trial, Trial):
+            return _space.whole("trial", trial, 0)
+        if trial._study is not None and trial._study != self._identity():
+            raise DefinitionError(
+                f"trial {trial.number} belongs to another study, not to {self.name!r} in {self.storage}; give it to the study that was "
+                "asked for it"
+            )
+        return trial.number
+
     def ask(self) -> Trial:
-        """The next trial: a waiting one, or a new proposal. It is held by hand until it is told or released."""
+        """Ask for the next trial: a waiting one, or a new proposal. It stays reserved until it is told or released."""
         fields = self._native.ask()
         held = fields["number"]
-        return _trial.from_native(fields, lambda epoch, value: self.report(held, epoch, value))
+        return self._trial(fields, lambda epoch, value: self.report(held, epoch, value))
 
     def tell(
         self, trial: Trial | int, value: float | Mapping[str, float] | None = None, *, failed: str | None = None
     ) -> None:
-        """Tell the value of a trial, or why it failed. It is durable when this returns.
+        """Tell the value of a trial, or the reason of its failure. The result is durable when this method returns.
 
-        In a study with constraints or several objectives the value is a dict with all numbers by name.
+        With constraints or several objectives, the value is a dict with all outcomes by name. Telling the same result again has no
+        effect. Raises :class:`StorageError` if the trial was told another result or is being evaluated elsewhere, and
+        :class:`DefinitionError` if it belongs to another study.
         """
         if (value is None) == (failed is None):
-            raise DefinitionError("tell a value, or failed='why': one of both")
+            raise DefinitionError("tell either a value or failed='why'")
         if failed is not None:
-            self._native.tell_failed(_number_of(trial), failed)
+            self._native.tell_failed(self._number_of(trial), failed)
         elif len(names := self._native.number_names) > 1:
-            self._native.tell_numbers(_number_of(trial), numbers(value, names, "what is told is"))
+            self._native.tell_numbers(self._number_of(trial), numbers(value, names, "the told result is"))
         else:
-            self._native.tell(_number_of(trial), number(value, "the value told is"))
+            self._native.tell(self._number_of(trial), number(value, "the value told is"))
 
     def report(self, trial: Trial | int, epoch: int, value: float) -> bool:
-        """Report the value of a trial after an epoch of its training; return True if it was stopped, and so told."""
+        """Report the value of a trial after an epoch of its training. Return True if the trial was stopped, and thereby told.
+
+        Raises :class:`Error` if the study has no ``early_stopping``.
+        """
         reported = number(value, "the value reported is")
-        return self._native.report(_number_of(trial), _space.whole("epoch", epoch, 1), reported) is not None
+        return self._native.report(self._number_of(trial), _space.epoch(epoch), reported) is not None
 
     def enqueue(self, params: Mapping[str, Value]) -> Trial:
-        """Put a point of one's own in line: whoever asks next gets it."""
+        """Add a point of your own to the queue. The next caller of :meth:`ask` gets it."""
         params = _space.mapping("params", params, "values by the names of parameters")
         given = {name: _space.plain(value) for name, value in params.items()}
-        return _trial.from_native(self._native.enqueue(given))
+        return self._trial(self._native.enqueue(given))
 
     def release(self, trial: Trial | int) -> None:
-        """Release a trial that was asked for: whoever asks next gets it."""
-        self._native.release(_number_of(trial))
+        """Release a trial that was asked for. The next caller of :meth:`ask` gets it."""
+        self._native.release(self._number_of(trial))
 
     def retry(self, trial: Trial | int) -> Trial:
-        """Put the point of a failed trial in line once more, as a new trial."""
-        return _trial.from_native(self._native.retry(_number_of(trial)))
+        """Enqueue the point of a failed trial again, as a new trial."""
+        return self._trial(self._native.retry(self._number_of(trial)))
 
     def stop(self) -> None:
-        """End a running :meth:`optimize` after the trials that are being evaluated; for callbacks."""
+        """End a running :meth:`optimize` once the trials that are being evaluated have ended. For use in callbacks."""
         self._stop.set()
 
     def optimize(
@@ -345,36 +375,36 @@ class Study:
         callbacks: Iterable[Callback] = (),
         show_progress_bar: bool = False,
     ) -> RunReport:
-        """Evaluate a function until the study has ``n_trials`` trials, those of earlier calls and of others included.
+        """Evaluate a function until the study has ``n_trials`` trials, including those of earlier calls and other processes.
 
-        An exception of the function is a failed trial, which is recorded, logged and not modelled. Ctrl-C releases the running
-        trial: the next call, in this process or another, evaluates it. Functions that run on other threads cannot be ended; the
-        call returns when they have.
+        If the function raises, the trial fails: it is recorded and logged, but not modelled. Ctrl-C releases the running trial, and
+        the next call, in this process or another, evaluates it. Functions on other threads cannot be interrupted; the call returns
+        once they have finished.
 
         ``objective``
-            A function of a dict of parameters; or of a :class:`Trial`, if its parameter is named ``trial`` or annotated so. In a study with
-            constraints or several objectives it returns a dict with all numbers by name.
+            A function of a dict of parameters, or of a :class:`Trial` if its parameter is named ``trial`` or annotated as such. With
+            constraints or several objectives it returns a dict with all outcomes by name.
         ``n_trials``
-            Trials in all; by default the number in the study's file.
+            Total number of trials. Defaults to the number in the study's file.
         ``n_jobs``
-            Trials that are evaluated at once: by threads of Python, unless there is an ``executor``. By default 1, or the number
-            of workers that the executor tells.
+            Number of trials evaluated at once, by Python threads unless there is an ``executor``. Defaults to 1, or to the number of
+            workers that the executor reports.
         ``executor``
-            Anything with ``submit``: a process pool, Dask's ``client.get_executor()``, a
-            :class:`fedbo.integrations.ray.RayExecutor`, a submitit executor. A trial whose worker died is evaluated again.
+            Any object with a ``submit`` method: a process pool, Dask's ``client.get_executor()``, a
+            :class:`fedbo.integrations.ray.RayExecutor`, a submitit executor. If the worker of a trial dies, the trial is evaluated again.
         ``timeout``
-            Begin no further trial after so many seconds.
+            Time in seconds after which no further trial starts.
         ``patience``, ``improvement_min``
-            End after so many trials in a row without a better value, by more than ``improvement_min``; with several objectives, without a
-            trial that no earlier one dominates.
+            End after ``patience`` consecutive trials without an improvement of the best value by more than ``improvement_min``. With
+            several objectives, end after ``patience`` consecutive trials that are each dominated by an earlier one.
         ``failures_max``
-            End after so many failures in a row, 0 for never. By default after five before the first value.
+            End after this many consecutive failures, 0 for never. By default, end after five failures before the first value.
         ``callbacks``
-            Called with the study and each trial that was told; one may call :meth:`stop`.
+            Called with the study and each trial that was told. A callback may call :meth:`stop`.
         ``show_progress_bar``
-            Show a bar of tqdm.
+            Show a tqdm progress bar.
 
-        Raises :class:`ObjectiveError` after too many failures, with the last exception as its cause.
+        Raises :class:`ObjectiveError` after too many failures. Its cause is the last exception.
         """
         total, jobs = self._n_trials(n_trials), n_jobs
         if jobs is None:
@@ -391,23 +421,24 @@ class Study:
         callbacks = tuple(callbacks)
         for function in (objective, *callbacks):
             if not callable(function):
-                raise TypeError(f"{function!r} is no function")
+                raise TypeError(f"{function!r} is not a function")
         if self._evaluating == threading.get_ident():
             raise Error(f"study {self.name!r} is evaluating this very function, which cannot run the study itself")
         jobs = min(jobs, max(total, 1))
         self._stop.clear()
         with contextlib.ExitStack() as stack:
+            stack.enter_context(resumable(self._how_to_resume()))
             bar = stack.enter_context(_bar(total, self)) if show_progress_bar else None
             if executor is None and jobs > 1:
                 threads = ThreadPoolExecutor(jobs, thread_name_prefix=f"fedbo-{self.name}")
                 stack.callback(threads.shutdown, wait=True, cancel_futures=True)
                 executor = threads
-            evaluator = Evaluator({0: objective}, executor, self._native.number_names)
+            evaluator = Evaluator({0: objective}, executor, self._native.number_names, self._identity)
             self._evaluating = threading.get_ident()
             stack.callback(setattr, self, "_evaluating", None)
 
             def on_told(fields: dict[str, Any]) -> bool:
-                trial = _trial.from_native(fields)
+                trial = self._trial(fields)
                 if bar is not None:
                     bar.update()
                 for callback in callbacks:
@@ -434,24 +465,31 @@ class Study:
         if ended["ended"] == "failing":
             raise ObjectiveError(
                 f"the run of study {self.name!r} ended since its trials failed one after another; the last error is the cause of "
-                "this one (failures_max=0 goes on whatever fails)"
+                "this one (failures_max=0 continues despite failures)"
             ) from evaluator.last_error
         if self._stop.is_set() and ended["ended"] == "complete":
             ended["ended"] = "stopped"
         if ended["stopped_by"] is not None:
-            logger.warning("study %r was stopped by %s; the next call goes on", self.name, ended["stopped_by"])
+            logger.warning("study %r was stopped by %s; the next call continues", self.name, ended["stopped_by"])
         return RunReport(**ended)
+
+    def _how_to_resume(self) -> str:
+        if self.storage == "memory:":
+            return (
+                f"the finished trials of study {self.name!r} are in this process alone; call optimize again to continue, and give the "
+                f"study a storage to keep them, such as storage='sqlite:{self.name}.db'"
+            )
+        return (
+            f"the finished trials of study {self.name!r} are in {self.storage}; run the same script again, or call optimize again, to "
+            "continue from there"
+        )
 
     def _n_trials(self, given: int | None) -> int:
         if given is not None:
-            if not isinstance(given, int) or isinstance(given, bool):
-                raise TypeError(f"n_trials = {given!r}, expected a whole number")
-            if not 0 <= given < 2**53:
-                raise DefinitionError(f"n_trials = {given}, expected a number of at least 0")
-            return given
+            return _space.whole("n_trials", given, 0)
         options = self._native.run_options
         if not self._has_file or options is None:
-            raise DefinitionError("n_trials is missing: how many trials the study is to have in all")
+            raise DefinitionError("n_trials is missing: the total number of trials of the study")
         return int(options[0])
 
     def _jobs(self) -> int:
@@ -459,18 +497,25 @@ class Study:
         return int(options[1]) if self._has_file and options is not None else 1
 
     def trials_dataframe(self) -> pd.DataFrame:
-        """The trials as a table of pandas: a row a trial, parameters in columns ``params_NAME``, further numbers in ``outcomes_NAME``."""
-        before = ("number", "value", "state", "source")
-        after = ("asked_at", "told_at", "seconds", "message")
+        """Return the trials as a pandas DataFrame with one row per trial.
+
+        Parameters are in columns ``params_NAME``, outcomes other than ``value`` in columns ``outcomes_NAME``.
+
+        The values equal those of ``fedbo trials``: a trial that was stopped early has its last reported value. If trials have several
+        outcomes, the column ``feasible`` tells if they satisfy all constraints.
+        """
         names = self._native.number_names
+        before = ("number", "value", "state", "source") + (("feasible",) if len(names) > 1 else ())
+        after = ("asked_at", "told_at", "seconds", "message")
         outcomes = [name for name in names if name != "value"]
-        return _trial.dataframe(self.trials, before, self._native.space, after, outcomes)
+        trials = [trial if trial.state != "stopped" else replace(trial, value=trial.reports[-1][1]) for trial in self.trials]
+        return _trial.dataframe(trials, before, self._native.space, after, outcomes)
 
     def insight(self, objective: str | None = None) -> Insight:
-        """The findings of a model of all trials: importance of parameters, the best trial by its mean.
+        """Fit a model to all trials. It gives the importance of the parameters and the best trial by its mean.
 
-        Of a study with several objectives, ``objective`` names one, and constraints are of no account. Raises :class:`Error` while there are
-        fewer than two values.
+        With several objectives, ``objective`` is the name of one of them, and constraints are ignored. Raises :class:`Error` if there
+        are fewer than two values.
         """
         names = [name for name, _ in self._native.objectives]
         if objective is None and names:
@@ -480,21 +525,21 @@ class Study:
             raise DefinitionError(f"study {self.name!r} has no objective {objective!r}; it has {known}")
         found = self._native.insight(0 if objective is None else names.index(objective))
         if found is None:
-            raise Error(f"study {self.name!r} has fewer than two values, from which no model can be fitted")
+            raise Error(f"study {self.name!r} has fewer than two values, too few to fit a model")
         return _insight.from_native(found)
 
     @property
     def plot(self) -> Plots:
-        """Its pictures: ``study.plot.history()``, ``slices()``, ``importance()``, ``learning_curves()``, ``transfer()``;
+        """Pictures of the study: ``study.plot.history()``, ``slices()``, ``importance()``, ``learning_curves()``, ``transfer()``;
         with several objectives ``pareto()``."""
         return Plots(self)
 
     def export(self, path: str | os.PathLike[str], format: ExportFormat | None = None) -> list[Path]:
-        """Write all trials to a file, whole or not at all; return the files that were written.
+        """Write all trials to a file, atomically. Return the files that were written.
 
         ``format``
-            ``"csv"`` and ``"json"`` as ``fedbo export`` writes them; ``"tensorboard"``: ``path`` is a folder of event files;
-            ``"parquet"``: :meth:`trials_dataframe` by pandas, which needs pyarrow. By default by the file's ending.
+            ``"csv"`` and ``"json"``: as written by ``fedbo export``; ``"tensorboard"``: ``path`` is a folder of event files;
+            ``"parquet"``: :meth:`trials_dataframe` written by pandas, which needs pyarrow. Defaults to the file's extension.
         """
         path = Path(path)
         if format is None:
@@ -547,16 +592,12 @@ class Study:
 
 
 def _label(name: str) -> Path:
-    """What errors call a study's definition."""
+    """Label of the definition in error messages."""
     return Path(f"Study({name!r})".replace("/", "_"))
 
 
-def _number_of(trial: Trial | int) -> int:
-    return trial.number if isinstance(trial, Trial) else trial
-
-
 def storage_address(storage: str | os.PathLike[str]) -> str:
-    """The address of a storage; a path is a file of SQLite."""
+    """Convert a path to the address of a SQLite storage; return an address unchanged."""
     if isinstance(storage, os.PathLike):
         return f"sqlite:{os.fspath(storage)}"
     return storage

@@ -1,4 +1,4 @@
-"""Trials: points that were asked for, and what became of them."""
+"""Trials: proposed points and their results."""
 
 from __future__ import annotations
 
@@ -19,56 +19,57 @@ State = Literal["waiting", "running", "complete", "failed", "stopped"]
 
 @dataclass(frozen=True)
 class Trial:
-    """A point that was asked for, and what became of it.
+    """A proposed point and its result.
 
-    ``trial["x"]`` is short for ``trial.params["x"]``.
+    ``trial["x"]`` is shorthand for ``trial.params["x"]``.
     """
 
     number: int
-    """Its place in the order of asking, from 0."""
+    """Position in the order of asking, from 0."""
     params: Mapping[str, Any]
-    """Its point: a value for every parameter."""
+    """The point: a value for every parameter."""
     value: float | None = None
-    """Its value, in the sign of the objective; None unless ``state`` is ``complete``."""
+    """The value of the objective, with its original sign; ``None`` unless ``state`` is ``complete``."""
     outcomes: Mapping[str, float] = field(default_factory=dict)
-    """All its numbers by name, in a study with constraints or several objectives; the single objective is called ``value``."""
+    """All outcomes by name, in a study with constraints or several objectives; a single objective is named ``value``."""
     feasible: bool = False
-    """True if it has a value and meets all constraints."""
+    """True if the trial has a value and satisfies all constraints."""
     state: State = "running"
-    """``waiting``, ``running``, ``complete``, ``failed`` or ``stopped`` (early, by its reports)."""
+    """``waiting``, ``running``, ``complete``, ``failed``, or ``stopped`` (stopped early because of its reports)."""
     source: str = ""
-    """The source of its point: ``initial``, ``own``, ``enqueued``, ..."""
+    """Source of the point: ``initial``, ``own``, ``enqueued``, ..."""
     message: str | None = None
-    """Why it failed, or was stopped."""
+    """Reason why the trial failed or was stopped."""
     reports: tuple[tuple[int, float], ...] = ()
-    """What it reported as it trained: pairs of an epoch, from 1, and the value after it."""
+    """Intermediate values reported during training: pairs of an epoch, from 1, and the value after it."""
     asked_at: datetime | None = None
-    """The time when it was asked for."""
+    """Time at which the trial was asked for."""
     told_at: datetime | None = None
-    """The time when its end was told."""
+    """Time at which the result was told."""
     seconds: float | None = None
-    """Seconds from the start of its last evaluation to its end."""
+    """Duration of the last evaluation in seconds."""
     _order: int | None = field(default=None, repr=False, compare=False)
-    """Its place in the order of telling, from 0."""
+    """Position in the order of telling, from 0."""
+    _study: str | None = field(default=None, repr=False, compare=False)
+    """Id of the study; ``None`` if unknown."""
     _report: Callable[[int, float], bool] | None = field(default=None, repr=False, compare=False)
 
     def __getitem__(self, name: str) -> Any:
         return self.params[name]
 
     def report(self, epoch: int, value: float) -> bool:
-        """Report the value after an epoch of training, counted from 1; return True if the training is to stop.
+        """Report the value after an epoch of training, counted from 1. Return True if the training should stop.
 
-        The function then ends: what it returns is of no account. Reports are kept, and trainings stopped, where the study has
-        ``early_stopping``; elsewhere every training goes on. NaN and infinities stop a training too: it has failed.
+        The function should then return; its return value is ignored. In a study with ``early_stopping``, reports are stored and
+        trainings may be stopped early; a report of NaN or infinity stops the training and fails the trial. In other studies, every
+        training under :meth:`Study.optimize` continues, and a report of a trial from :meth:`Study.ask` raises :class:`Error`.
         """
         if self._report is None:
             raise Error(
                 f"trial {self.number} cannot report: it was sent to another process, or read from its storage. Evaluate it in "
                 "this process (n_jobs=1, or threads), or report by study.report(trial, epoch, value)"
             )
-        if isinstance(value, (str, bytes, bool)):
-            raise TypeError(f"trial {self.number} reports {value!r}, which is not a number")
-        return self._report(epoch, float(value))
+        return self._report(epoch, value)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_report": None}
@@ -86,9 +87,9 @@ def _time(milliseconds: int | None) -> datetime | None:
 
 
 def from_native(
-    fields: dict[str, Any], report: Callable[[int, float], bool] | None = None
+    fields: dict[str, Any], report: Callable[[int, float], bool] | None = None, study: str | None = None
 ) -> Trial:
-    """The trial that the native module describes."""
+    """Convert the native module's description of a trial."""
     return Trial(
         number=fields["number"],
         params=fields["params"],
@@ -103,6 +104,7 @@ def from_native(
         told_at=_time(fields["told_at_ms"]),
         seconds=fields["seconds"],
         _order=fields["told_order"],
+        _study=study,
         _report=report,
     )
 
@@ -112,7 +114,7 @@ class HasParams(Protocol):
 
     @property
     def params(self) -> Mapping[str, Any]:
-        """Its point."""
+        """The point."""
         ...
 
 
@@ -123,7 +125,7 @@ def dataframe(
     after: Iterable[str],
     outcomes: Iterable[str] = (),
 ) -> pd.DataFrame:
-    """A row a trial: attributes, numbers in columns ``outcomes_NAME``, parameters in columns ``params_NAME``, further attributes."""
+    """One row per trial: attributes, outcomes in columns ``outcomes_NAME``, parameters in columns ``params_NAME``, more attributes."""
     import pandas as pd
 
     columns = {name: [getattr(trial, name) for trial in trials] for name in before}

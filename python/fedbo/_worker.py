@@ -1,14 +1,16 @@
-"""A worker of ``fedbo serve``: asks for trials over HTTP, evaluates them, and tells how they ended.
+"""A worker of ``fedbo serve``: asks for trials over HTTP, evaluates them, and tells their results.
 
-Needs the standard library alone: this file may be copied to a machine without fedbo.
+Needs only the standard library: this file may be copied to a machine without fedbo.
 """
 
 from __future__ import annotations
 
 import contextlib
+import ipaddress
 import json
 import logging
 import math
+import operator
 import os
 import random
 import secrets
@@ -17,6 +19,7 @@ import ssl
 import threading
 import time
 import urllib.error
+import urllib.parse
 import urllib.request
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -28,72 +31,72 @@ if TYPE_CHECKING:
 else:
     try:
         from fedbo._errors import Error
-    except ImportError:  # this file alone
+    except ImportError:  # this file was copied without the package
 
         class Error(Exception):
-            """What fedbo cannot do, in words that say how to go on."""
+            """Base class of fedbo's errors. The message says how to continue."""
 
 
 logger = logging.getLogger("fedbo")
 
 Status = Literal["full", "stopped"]
-"""Why there is no further trial: the study has its trials, or somebody has stopped it."""
+"""Reason why there is no further trial: the study has all its trials, or it was stopped."""
 
 _RETRIED = (429, 502, 503, 504)
 _PASSING = ("unreachable", "busy", "unavailable")
 _WAIT_S = 30.0
 _TIMEOUT_S = 60.0
-# A request has at most 64 KiB, in which JSON writes a character of a message in up to 12 bytes.
+# A request may have 64 KiB, and a character of a message takes up to 12 bytes in JSON.
 _MESSAGE_CHARACTERS = 8000
 _MESSAGE_BYTES = 48_000
 
 
 class ServeError(Error):
-    """A refusal of the server, or its absence."""
+    """The server refused a request or did not answer."""
 
     def __init__(self, code: str, message: str, stored: Mapping[str, Any] | None = None) -> None:
         super().__init__(message)
         self.code = code
-        """The code of the refusal, as docs/serve.md lists them; ``unreachable`` if there was no answer."""
+        """Error code, as listed in docs/serve.md; ``unreachable`` if there was no answer."""
         self.stored = stored
-        """The outcome that is stored, where the trial was told another one."""
+        """The stored result, if the trial was already told a different one."""
 
 
 @dataclass(frozen=True)
 class WorkerReport:
-    """The results of one call of :meth:`Worker.run`."""
+    """Result of one call of :meth:`Worker.run`."""
 
     told: int
-    """Trials that it told."""
+    """Trials told by this call."""
     failed: int
-    """Those of them that failed."""
+    """Failed trials among them."""
     stopped: int
-    """Those of them that were stopped early."""
+    """Trials among them that were stopped early."""
     lost: int
-    """Trials whose lease was over before they were told: what came out was not used."""
+    """Trials that were told after their lease had expired. Their results were not used."""
     ended: Literal["full", "stopped", "limit"]
-    """``full``: the study has its trials; ``stopped``: somebody has stopped it; ``limit``: ``n_trials`` of this call."""
+    """``full``: the study has all its trials; ``stopped``: the study was stopped; ``limit``: this call has told ``n_trials``."""
     reason: str
-    """The reason in the words of the server."""
+    """The reason, as stated by the server."""
 
 
 class WorkerTrial:
-    """A trial that a worker evaluates. ``trial["x"]`` is short for ``trial.params["x"]``."""
+    """A trial that a worker evaluates. ``trial["x"]`` is shorthand for ``trial.params["x"]``."""
 
     def __init__(self, worker: Worker, fields: Mapping[str, Any]) -> None:
         self._worker = worker
         self.number: int = fields["number"]
-        """Its place in the order of asking, from 0."""
+        """Position in the order of asking, from 0."""
         self.params: dict[str, Any] = fields["parameters"]
-        """Its point: a value for every parameter."""
+        """The point: a value for every parameter."""
         self.source: str = fields["source"]
-        """The source of its point: ``initial``, ``own``, ``enqueued``, ..."""
+        """Source of the point: ``initial``, ``own``, ``enqueued``, ..."""
         self.lease_s: float = fields["lease_s"]
-        """Seconds for which it is the worker's unless its lease is renewed."""
+        """Duration of the lease in seconds. The trial is lost if the lease is not renewed in time."""
         self.epochs: int | None = fields.get("epochs")
-        """Epochs of a whole training, where trials are stopped early."""
+        """Number of epochs of a complete training, in a study with early stopping."""
         self.stop_reason: str | None = None
-        """Why it is to stop, once a report was answered so."""
+        """Reason to stop the training, once a report was answered with True; ``None`` before."""
 
     def __getitem__(self, name: str) -> Any:
         return self.params[name]
@@ -102,29 +105,34 @@ class WorkerTrial:
         return f"WorkerTrial(number={self.number}, params={self.params!r})"
 
     def report(self, epoch: int, value: float) -> bool:
-        """Report the value after an epoch of training, counted from 1; return True if the training is to stop.
+        """Report the value after an epoch of training, counted from 1. Return True if the training should stop.
 
-        The function then ends: what it returns is of no account.
+        The function should then return; its return value is ignored.
         """
         return self._worker.report(self, epoch, value)
 
 
 class Worker:
-    """A worker of a study that ``fedbo serve`` serves.
+    """A worker of a study that is served by ``fedbo serve``.
 
     ``url``
         The address that ``fedbo serve`` prints.
     ``token``
-        Its token; without it, that of the variable ``FEDBO_WORKER_TOKEN``.
+        The token of the server. Defaults to the environment variable ``FEDBO_WORKER_TOKEN``.
     ``name``
-        The name under which the worker holds trials: letters, digits and characters of ``_.@/-``. No two that run at once may
-        have the same; without it, one is made of the machine's name and chance.
+        The name under which the worker holds trials: letters, digits and the characters ``_.@/-``. It must be unique among the workers
+        that run at the same time. By default it is made of the host name and random characters.
     ``ca``
-        A file with the authorities (PEM) of the server's certificate, in addition to those of the system.
+        A PEM file with certificate authorities to trust, in addition to those of the system.
+    ``allow_plain_http``
+        Allow plain HTTP to other machines. Everybody on the network path can then read the token and change the messages.
     ``lease_s``
-        Seconds after which a trial is somebody else's if nothing was heard of the worker.
+        Duration of a lease in seconds. Without a renewal in time, the trial becomes available to other workers.
     ``patience_s``
-        Seconds for which a server that does not answer, or has no time, is asked again.
+        Time in seconds for which a request is retried while the server does not answer or is busy.
+
+    The worker uses the proxy of ``HTTPS_PROXY`` or ``HTTP_PROXY``, but never for this machine or a host in ``NO_PROXY``. Its entries are
+    host names, which include their subdomains, addresses, or networks such as ``10.0.0.0/8``.
     """
 
     def __init__(
@@ -134,6 +142,7 @@ class Worker:
         *,
         name: str | None = None,
         ca: str | os.PathLike[str] | None = None,
+        allow_plain_http: bool = False,
         lease_s: float = 60.0,
         patience_s: float = 300.0,
     ) -> None:
@@ -142,20 +151,27 @@ class Worker:
             raise Error("a worker needs the token of fedbo serve: token=..., or the variable FEDBO_WORKER_TOKEN")
         if not (token.isascii() and token.isprintable() and " " not in token):
             raise Error(
-                "the token has a blank, an end of a line, or another character that no token of fedbo serve has; "
-                "give what is in its --token-file, and nothing else"
+                "the token has a blank, an end of a line, or another character that a token of fedbo serve cannot have; "
+                "give exactly the content of its --token-file"
             )
         if not url.startswith(("http://", "https://")):
             raise Error(f"url = {url!r}, expected an address that begins with https:// or http://")
+        host, port = _host_of(url)
+        if url.startswith("http://") and not (allow_plain_http or _is_loopback(host)):
+            raise Error(
+                f"url = {url!r}: over http everybody on the way can read the token; use https, or allow this with "
+                "allow_plain_http=True"
+            )
         self.name = name or _some_name()
-        """The name under which it holds trials."""
+        """The name under which the worker holds trials."""
         self.lease_s = float(lease_s)
-        """Seconds after which a trial is somebody else's if nothing was heard of the worker."""
+        """Duration of a lease in seconds. Without a renewal in time, the trial becomes available to other workers."""
         self.patience_s = float(patience_s)
-        """Seconds for which a server that does not answer is asked again."""
+        """Time in seconds for which a request is retried while the server does not answer."""
         self._url = url.rstrip("/")
         self._authorization = f"Bearer {token}"
-        handlers: list[urllib.request.BaseHandler] = [_NoRedirect()]
+        # urllib's default would use proxies for this machine too.
+        handlers: list[urllib.request.BaseHandler] = [_NoRedirect(), urllib.request.ProxyHandler(_proxies(host, port))]
         if url.startswith("https://"):
             context = ssl.create_default_context()
             if ca is not None:
@@ -167,10 +183,10 @@ class Worker:
         return f"Worker({self._url!r}, name={self.name!r})"
 
     def ask(self, wait_s: float | None = None) -> WorkerTrial | Status:
-        """Ask for a trial to evaluate; ``"full"`` or ``"stopped"`` if there is no further one.
+        """Ask for a trial to evaluate. Return ``"full"`` or ``"stopped"`` if there are no further trials.
 
-        Where others evaluate the last trials, any of which may come free, it waits at most ``wait_s`` seconds (None: as long as it
-        takes), and then raises :class:`ServeError` with the code ``wait``.
+        While other workers evaluate the last trials, any of which may be released, the call waits up to ``wait_s`` seconds (None: no
+        limit). It then raises :class:`ServeError` with the code ``wait``.
         """
         answer = self._asked(wait_s)
         if answer["status"] == "trial":
@@ -178,22 +194,22 @@ class Worker:
         return "full" if answer["status"] == "full" else "stopped"
 
     def report(self, trial: WorkerTrial, epoch: int, value: float) -> bool:
-        """Report the value after an epoch of training, counted from 1; return True if the training is to stop.
+        """Report the value after an epoch of training, counted from 1. Return True if the training should stop.
 
-        NaN and infinities stop a training too: it is told as failed.
+        NaN and infinity also stop the training, and the trial is told as failed.
         """
         value = float(value)
         if not math.isfinite(value):
             trial.stop_reason = f"it reported {value} at epoch {epoch}, which is not a finite number"
             self.tell(trial, failed=trial.stop_reason, kind="not-finite")
             return True
-        answer = self._of(trial, "report", {"epoch": int(epoch), "value": value})
+        answer = self._of(trial, "report", {"epoch": operator.index(epoch), "value": value})
         if answer["stop"]:
             trial.stop_reason = answer["reason"]
         return bool(answer["stop"])
 
     def renew(self, trial: WorkerTrial) -> None:
-        """Lengthen the lease of a trial to ``lease_s`` from now. :meth:`run` does so by itself."""
+        """Extend the lease of a trial to ``lease_s`` from now. :meth:`run` does this automatically."""
         self._of(trial, "renew", {"lease_s": trial.lease_s})
 
     def tell(
@@ -204,10 +220,10 @@ class Worker:
         failed: str | None = None,
         kind: str = "reported",
     ) -> None:
-        """Tell the value of a trial, or why it failed; ``kind`` is one word for it. It is durable when this returns.
+        """Tell the value of a trial, or the reason of its failure, with ``kind`` as a one-word category.
 
-        In a study with constraints or several objectives, the value is a dict with all numbers by name. A value that is not a finite number
-        is a failure. Telling the same again is no mistake.
+        The result is durable when this method returns. With constraints or several objectives, the value is a dict with all outcomes by
+        name. A value that is not a finite number is a failure. Telling the same result again has no effect.
         """
         if (value is None) == (failed is None):
             raise Error("a trial is told a value, or why it failed: worker.tell(trial, 0.5) or worker.tell(trial, failed='...')")
@@ -228,16 +244,16 @@ class Worker:
         self._of(trial, "tell", {"failed": {"kind": kind, "message": _message(failed)}})
 
     def release(self, trial: WorkerTrial) -> None:
-        """Give a trial back: another worker gets it."""
+        """Release a trial. Another worker gets it."""
         self._of(trial, "release", {})
 
     def study(self) -> dict[str, Any]:
-        """The study: its parameters, its numbers of trials, its best trial, as docs/serve.md describes them."""
+        """Return the study: its parameters, numbers of trials and best trial, as described in docs/serve.md."""
         return self._request("/v1/study", None)
 
     @contextlib.contextmanager
     def holding(self, trial: WorkerTrial) -> Iterator[None]:
-        """Renew the lease of a trial by a thread, every third of it, until the block ends."""
+        """Renew the lease of a trial from a thread, every third of its duration, until the block ends."""
         ended = threading.Event()
         third = trial.lease_s / 3
 
@@ -246,7 +262,7 @@ class Worker:
             while not ended.wait(pause):
                 pause = third
                 try:
-                    # One that hangs leaves time for another before the lease is over.
+                    # The timeout of a third leaves time for another attempt before the lease expires.
                     body = {"lease_s": trial.lease_s}
                     self._of(trial, "renew", body, patience_s=third, timeout_s=third, ended=ended)
                 except ServeError as error:
@@ -268,10 +284,10 @@ class Worker:
     def run(
         self, function: Callable[[WorkerTrial], float | Mapping[str, float]], n_trials: int | None = None
     ) -> WorkerReport:
-        """Evaluate trials, one after another, until the study is full or was stopped, or this call has told ``n_trials``.
+        """Evaluate trials one after another until the study is full or stopped, or this call has told ``n_trials``.
 
-        ``function`` is given a :class:`WorkerTrial` and returns its value, or a dict with all its numbers by name. One that raises makes a failed trial. Ctrl-C gives the
-        trial back and goes on as ``KeyboardInterrupt``.
+        ``function`` takes a :class:`WorkerTrial` and returns its value, or a dict with all outcomes by name. If it raises, the trial
+        fails. Ctrl-C releases the trial and propagates as ``KeyboardInterrupt``.
         """
         counts: Counter[str] = Counter()
 
@@ -279,11 +295,16 @@ class Worker:
             told, failed, stopped, lost = (counts[key] for key in ("told", "failed", "stopped", "lost"))
             return WorkerReport(told, failed, stopped, lost, ended, reason)
 
-        while n_trials is None or counts["told"] < n_trials:
-            answer = self._asked(None)
-            if answer["status"] != "trial":
-                return report(answer["status"], answer["reason"])
-            self._evaluate(function, WorkerTrial(self, answer), counts)
+        try:
+            while n_trials is None or counts["told"] < n_trials:
+                answer = self._asked(None)
+                if answer["status"] != "trial":
+                    return report(answer["status"], answer["reason"])
+                self._evaluate(function, WorkerTrial(self, answer), counts)
+        except KeyboardInterrupt:
+            # This file is also used without _interrupt.py.
+            logger.warning("interrupted: finished trials are told, and the running one is given back; run the worker again to continue")
+            raise
         return report("limit", f"this call has told {n_trials} trials")
 
     def _evaluate(
@@ -319,18 +340,18 @@ class Worker:
             counts["failed"] += 1
 
     def _give_back(self, trial: WorkerTrial) -> None:
-        """Release a trial if the server answers soon; without that, its lease ends by itself."""
+        """Release a trial if the server answers soon. Otherwise its lease expires."""
         with contextlib.suppress(Error):
             self._of(trial, "release", {}, patience_s=2.0)
 
     def _asked(self, wait_s: float | None) -> dict[str, Any]:
-        """The answer to a request for a trial that is not ``wait``."""
+        """Request a trial until the answer is not ``wait``."""
         until = math.inf if wait_s is None else time.monotonic() + wait_s
-        # The same until there is a trial: an answer that was lost is given again.
+        # The nonce stays the same until there is a trial, so a lost answer is repeated.
         nonce = secrets.token_hex(8)
         while True:
             left = until - time.monotonic()
-            # The server is to answer before the request times out.
+            # The server should answer before the request times out.
             wait = min(_WAIT_S, max(left, 0.0), self.patience_s / 2)
             body = {"worker": self.name, "nonce": nonce, "lease_s": self.lease_s, "wait_s": wait}
             began = time.monotonic()
@@ -339,7 +360,7 @@ class Worker:
             except ServeError as error:
                 if error.code != "nonce-used":
                     raise
-                # The answer was lost for longer than the lease, and the trial is another's.
+                # The answer was lost for longer than the lease, and another worker has the trial.
                 logger.info("%s", error)
                 nonce = secrets.token_hex(8)
                 time.sleep(random.uniform(0.1, 0.5))
@@ -348,10 +369,12 @@ class Worker:
                 return answer
             if time.monotonic() >= until:
                 raise ServeError("wait", answer["reason"])
-            if time.monotonic() - began < 1.0:  # the server ends, and has not waited
+            if time.monotonic() - began < 1.0:  # the server is shutting down and did not wait
                 time.sleep(random.uniform(0.5, 1.5))
 
     def _of(self, trial: WorkerTrial, action: str, body: dict[str, Any], **limits: Any) -> dict[str, Any]:
+        if trial._worker._url != self._url:
+            raise Error(f"trial {trial.number} belongs to {trial._worker._url}, and this worker's server is {self._url}")
         body = {"worker": self.name, **body}
         return self._request(f"/v1/trials/{trial.number}/{action}", body, **limits)
 
@@ -364,9 +387,9 @@ class Worker:
         timeout_s: float = _TIMEOUT_S,
         ended: threading.Event | None = None,
     ) -> dict[str, Any]:
-        """The answer to a request, which is repeated while nobody answers: it may be, by its nonce or by what it tells.
+        """Make a request, and retry it while there is no answer. Requests are idempotent because of their nonce or their content.
 
-        It is not repeated once ``ended`` is set.
+        Retries end once ``ended`` is set.
         """
         patience = self.patience_s if patience_s is None else patience_s
         timeout = min(timeout_s, max(patience, 1.0))
@@ -404,7 +427,7 @@ class Worker:
             if isinstance(reason, ssl.SSLCertVerificationError):
                 raise self._untrusted(reason) from None
             raise ServeError("unreachable", f"{self._url} does not answer: {reason}") from error
-        except Exception as error:  # http.client has a family of its own for answers that break off
+        except Exception as error:  # http.client has its own exceptions for truncated answers
             raise ServeError("unreachable", f"{self._url} does not answer: {error!r}") from error
         if not isinstance(answer, dict):
             raise ServeError("unreachable", f"{self._url} does not answer as fedbo serve does")
@@ -415,15 +438,79 @@ class Worker:
         return ServeError("untrusted", message)
 
 
+def _host_of(url: str) -> tuple[str, int]:
+    """The host and port of a URL."""
+    try:
+        parts = urllib.parse.urlsplit(url)
+        scheme, host, port = parts.scheme, parts.hostname, parts.port
+    except ValueError:
+        scheme, host, port = "", None, None
+    if not host:
+        raise Error(f"url = {url!r}, expected https://HOST:PORT")
+    return host, port or (443 if scheme == "https" else 80)
+
+
+def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    try:
+        address = ipaddress.ip_address(host.strip("[]"))
+    except ValueError:
+        return None
+    return getattr(address, "ipv4_mapped", None) or address
+
+
+def _is_loopback(host: str) -> bool:
+    address = _address(host)
+    return host.lower() == "localhost" if address is None else address.is_loopback
+
+
+def _proxies(host: str, port: int) -> dict[str, str]:
+    """The proxies for a host, by URL scheme. Empty for this machine and for hosts in ``NO_PROXY``."""
+    name, address = host.rstrip(".").lower(), _address(host)
+    is_here = _is_loopback(name) or name.endswith(".localhost") or (address is not None and address.is_unspecified)
+    listed = os.environ.get("no_proxy") or os.environ.get("NO_PROXY") or ""
+    if is_here or any(_bypasses(entry, name, port) for entry in listed.replace(",", " ").replace(";", " ").split()):
+        return {}
+    proxies = {scheme: proxy for scheme, proxy in urllib.request.getproxies().items() if scheme != "no"}
+    for scheme in ("http", "https"):
+        if "all" in proxies:
+            proxies.setdefault(scheme, proxies["all"])
+    return proxies
+
+
+def _bypasses(entry: str, host: str, port: int) -> bool:
+    """Return True if an entry of ``NO_PROXY`` is ``*`` or matches the host. An entry may end with ``:PORT``."""
+    if entry == "*":
+        return True
+    address = _address(host)
+    if "/" in entry:
+        try:
+            return address is not None and address in ipaddress.ip_network(entry, strict=False)
+        except ValueError:
+            logger.warning("NO_PROXY: %r is not a network, expected for instance 10.0.0.0/8", entry)
+            return False
+    listed, _, of_port = entry.rpartition(":")
+    if of_port.isdecimal() and (":" not in listed or listed.endswith("]")):
+        if int(of_port) != port:
+            return False
+        entry = listed
+    if (given := _address(entry)) is not None:
+        return given == address
+    entry = entry.rstrip(".").lower()
+    if entry.endswith("*"):
+        return host.startswith(entry[:-1])
+    entry = entry.lstrip("*").lstrip(".")
+    return address is None and (host == entry or (entry != "" and host.endswith("." + entry)))
+
+
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """Follows nobody: the token is for this server alone."""
+    """Refuses redirects, because the token is for this server only."""
 
     def redirect_request(self, *_: Any, **__: Any) -> None:
         return None
 
 
 def _refusal(error: urllib.error.HTTPError) -> ServeError:
-    """The refusal that an answer is; one of a proxy has no code of ours."""
+    """Convert an error response. A response of a proxy has none of our error codes."""
     try:
         problem = json.loads(error.read())
         return ServeError(problem["code"], problem["message"], problem.get("stored"))
@@ -433,23 +520,23 @@ def _refusal(error: urllib.error.HTTPError) -> ServeError:
 
 
 def _words(error: Exception) -> str:
-    """The type and the text of an exception, which may have none that can be made."""
+    """Type and text of an exception. Its ``__str__`` may raise."""
     try:
         return f"{type(error).__name__}: {error}"
     except Exception:
-        return f"{type(error).__name__}, whose text cannot be made"
+        return f"{type(error).__name__} (its text cannot be shown)"
 
 
 def _message(text: object) -> str:
-    """A text as a request may carry it: without halves of characters, and cut where it is too long."""
-    message = str(text).encode("utf-8", "replace").decode()[:_MESSAGE_CHARACTERS]
+    """Make a message fit into a request: without lone surrogates, and truncated if it is too long."""
+    message = str(text).encode("utf-8", "backslashreplace").decode()[:_MESSAGE_CHARACTERS]
     while len(json.dumps(message)) > _MESSAGE_BYTES:
         message = message[:-500]
     return message
 
 
 def _value(value: object) -> float | dict[str, float]:
-    """The returned value of a function: a float, or several by name."""
+    """Convert the return value of a function to a float, or to several by name."""
     if isinstance(value, Mapping):
         return {str(name): _number(each) for name, each in value.items()}
     return _number(value)
@@ -460,7 +547,7 @@ def _is_finite(value: float | Mapping[str, float] | None) -> bool:
 
 
 def _number(value: object) -> float:
-    """The returned value of a function as a float."""
+    """Convert the return value of a function to a float."""
     if value is None or isinstance(value, (bool, str, bytes)):
         raise TypeError(f"the function returned {value!r}, which is not a number")
     return float(value)  # type: ignore[arg-type]

@@ -1,10 +1,10 @@
-"""The cost of privacy: planned before a study, and spent by one.
+"""The cost of privacy: planning it before a study, and reading the spending of a study.
 
-In each round every agent takes part with probability ``sampling_rate``, and noise of ``noise_multiplier`` times the largest norm of
-an agent's vector is added. Neighbouring data sets are the same roster with one agent's vectors all zero. ``delta`` is by default
-``min(1e-5, 1 / agents**2)``, so one of the two is needed. The accountant ``"pld"`` is the tightest; ``"renyi"`` and ``"moments"`` give
-larger bounds; ``"fixed-size"`` is for samples of exactly ``floor(sampling_rate * agents)`` agents, and counts replacing an agent's
-vectors instead of leaving them out.
+In each round, every agent takes part with probability ``sampling_rate``. Noise with a standard deviation of ``noise_multiplier`` times
+the largest norm of an agent's vector is added. Neighbouring data sets have the same roster, with the vectors of one agent all zero.
+Either ``delta`` or ``agents`` is required, because ``delta`` defaults to ``min(1e-5, 1 / agents**2)``. The accountant ``"pld"`` gives
+the tightest bounds; those of ``"renyi"`` and ``"moments"`` are larger. ``"fixed-size"`` is for samples of exactly
+``floor(sampling_rate * agents)`` agents, and its neighbouring data sets replace an agent's vectors instead of leaving them out.
 
 >>> from fedbo import privacy
 >>> privacy.epsilon(sampling_rate=0.25, noise_multiplier=2.0, rounds=50, delta=1e-5).epsilon < 5
@@ -36,105 +36,105 @@ __all__ = [
 ]
 
 Accountant = Literal["pld", "renyi", "moments", "fixed-size"]
-"""The method by which epsilon is bounded."""
+"""The method that bounds epsilon."""
 
 
 @dataclass(frozen=True)
 class Cost:
-    """An upper bound on the privacy that releases cost, and what was released."""
+    """Releases and an upper bound on their privacy cost."""
 
     epsilon: float
-    """The upper bound, at ``delta``."""
+    """Upper bound on epsilon at ``delta``."""
     delta: float
-    """The probability with which the guarantee may fail."""
+    """Probability with which the guarantee may fail."""
     adjacency: str
-    """Which data sets are neighbours: ``zero-out`` or ``replace-one``."""
+    """Definition of neighbouring data sets: ``zero-out`` or ``replace-one``."""
     accountant: str
-    """The accountant that proved it."""
+    """The accountant that proved the bound."""
     mode: str
-    """``default``, or ``paper``."""
+    """``default`` or ``paper``."""
     releases: int
-    """Rounds that release."""
+    """Number of rounds with a release."""
     sampling_rate: float
-    """The probability that an agent takes part in a round."""
+    """Probability that an agent takes part in a round."""
     noise_multiplier: float
-    """The standard deviation of the noise over the largest norm of an agent's vector."""
+    """Standard deviation of the noise, divided by the largest norm of an agent's vector."""
 
 
 @dataclass(frozen=True)
 class PlannedRate:
-    """A sampling rate with the noise that the budget asks for, and how loud that is beside the signal."""
+    """A sampling rate with the noise that the budget requires, compared with the signal."""
 
     cost: Cost
-    """Its cost, within the budget."""
+    """The cost, which is within the budget."""
     noise_norm: float
-    """The norm of a release's noise, in units of the largest norm of a vector."""
+    """Norm of a release's noise, in units of the largest norm of a vector."""
     signal_norm: float
-    """The largest norm of the signal in a region, in the same units."""
+    """Largest norm of the signal in a region, in the same units."""
     noise_to_signal: float
-    """Their ratio: far above 1, a release says nothing."""
+    """Ratio of noise to signal. Far above 1, a release carries no information."""
     noise_to_signal_one_sum: float
-    """The same of a release over all regions at once."""
+    """Ratio for a release that sums over all regions."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Sampling rates that are compared for a roster."""
+    """Comparison of sampling rates for a roster."""
 
     rates: tuple[PlannedRate, ...]
-    """The rates."""
+    """The compared rates."""
     recommended: PlannedRate
-    """The one with the least noise beside the signal."""
+    """The rate with the lowest ratio of noise to signal."""
 
 
 @dataclass(frozen=True)
 class Charge:
-    """Releases of one kind that were charged."""
+    """Charged releases of one kind."""
 
     releases: int
-    """Their number."""
+    """Number of releases."""
     sampling: str
     """``poisson`` or ``fixed-size``."""
     noise: str
     """``gaussian`` or ``discrete-gaussian``."""
     noise_multiplier: float
-    """The standard deviation of the noise over the sensitivity."""
+    """Standard deviation of the noise, divided by the sensitivity."""
 
 
 @dataclass(frozen=True)
 class Statement:
-    """Releases of a study, what they cost, and what remains of its budget."""
+    """Releases of a study, their privacy cost, and its remaining budget."""
 
     study: str
-    """The study."""
+    """Name of the study."""
     epsilon: float
-    """What was spent, an upper bound at ``delta``."""
+    """Upper bound on the spending at ``delta``."""
     delta: float
-    """The probability with which the guarantee may fail."""
+    """Probability with which the guarantee may fail."""
     adjacency: str
-    """Which data sets are neighbours."""
+    """Definition of neighbouring data sets."""
     accountant: str
-    """The accountant that proved it."""
+    """The accountant that proved the bound."""
     mode: str
-    """``default``, or ``paper``."""
+    """``default`` or ``paper``."""
     releases: int
-    """Releases so far."""
+    """Number of releases so far."""
     budget_epsilon: float
     """The budget."""
     remaining_epsilon: float
-    """What remains of it."""
+    """Remaining budget."""
     further_releases: int | None
-    """Further releases that it pays for, if that is known."""
+    """Number of further releases that the budget allows, if known."""
     is_overdrawn: bool
-    """True if more was spent than the budget has."""
+    """True if the spending exceeds the budget."""
     charges: tuple[Charge, ...]
     """The releases by kind."""
     config_sha256: str
-    """The digest of the study's configuration."""
+    """SHA-256 digest of the study's configuration."""
     head: str
-    """The ledger's end, as ``SEQ:HASH``: compare it with one that was kept elsewhere."""
+    """Head of the ledger, as ``SEQ:HASH``, for comparison with a copy kept elsewhere."""
     participations: int | None = None
-    """The releases that each agent may be in, and whose cost ``epsilon`` is, where they are fewer than all."""
+    """Maximum number of releases per agent, if it is below the total. ``epsilon`` is then the cost of this many releases."""
 
 
 def _cost(document: dict[str, Any]) -> Cost:
@@ -151,7 +151,10 @@ def epsilon(
     accountant: Accountant = "pld",
     paper: bool = False,
 ) -> Cost:
-    """The cost of a number of rounds. ``paper`` counts as DP-FTS-DE's paper: accountant ``moments``, delta ``agents**-1.1``."""
+    """Compute the cost of a number of rounds.
+
+    With ``paper``, the cost is computed as in the DP-FTS-DE paper: accountant ``moments``, delta ``agents**-1.1``.
+    """
     chosen = None if paper and accountant == "pld" else accountant
     return _cost(
         answer(
@@ -178,7 +181,7 @@ def noise(
     agents: int | None = None,
     accountant: Accountant = "pld",
 ) -> Cost:
-    """The smallest noise multiplier with which a number of rounds keeps within a budget; the cost is that of this very number."""
+    """Find the smallest noise multiplier that keeps a number of rounds within a budget. Return the cost with this multiplier."""
     return _noise("noise", epsilon, delta, agents, accountant, rounds=rounds, sampling_rate=sampling_rate)
 
 
@@ -191,7 +194,7 @@ def largest_rounds(
     agents: int | None = None,
     accountant: Accountant = "pld",
 ) -> Cost:
-    """The largest number of rounds that a budget pays for, as ``releases``."""
+    """Find the largest number of rounds that a budget allows. It is the field ``releases`` of the result."""
     given = {"sampling_rate": sampling_rate, "noise_multiplier": noise_multiplier}
     return _noise("rounds", epsilon, delta, agents, accountant, **given)
 
@@ -205,7 +208,7 @@ def largest_rate(
     agents: int | None = None,
     accountant: Accountant = "pld",
 ) -> Cost:
-    """The largest sampling rate that a budget pays for."""
+    """Find the largest sampling rate that a budget allows."""
     return _noise("rate", epsilon, delta, agents, accountant, rounds=rounds, noise_multiplier=noise_multiplier)
 
 
@@ -227,9 +230,9 @@ def plan(
     accountant: Accountant = "pld",
     sampling_rates: Sequence[float] = (),
 ) -> Plan:
-    """Compare sampling rates for a roster: the noise that each needs, and how loud it is beside the signal.
+    """Compare sampling rates for a roster: the noise that each requires, and its ratio to the signal.
 
-    A release is the sum of the vectors of a region, of norm 1 at most, plus noise in each of ``features`` coordinates.
+    A release is the sum of a region's vectors, each with a norm of at most 1, plus noise in each of ``features`` coordinates.
     """
     document = answer(
         "privacy plan",
@@ -259,10 +262,10 @@ def plan(
 
 
 def statement(ledger: str | os.PathLike[str], *, study: str | None = None) -> Statement:
-    """What a study has released, what that cost, and what remains of its budget.
+    """Read the releases of a study, their privacy cost and its remaining budget. The whole ledger is verified first.
 
-    ``ledger`` is a results folder with ``ledger.db``, the ledger's file, or the database of a coordinator (``postgresql://..``, with
-    the ``study``). The whole ledger is verified first.
+    ``ledger`` is a results folder with ``ledger.db``, the ledger file itself, or the database of a coordinator
+    (``postgresql://..``, with the ``study``).
     """
     document = answer("privacy statement", {"study": study}, ledger)
     fields = {name: document[name] for name in Statement.__dataclass_fields__ if name != "participations"}

@@ -1,4 +1,4 @@
-"""What tests in a real browser share: a dashboard that runs, a page with its faults, and things to show."""
+"""Helpers for tests in a real browser: a running dashboard, a page that records its errors, and data to show."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ HOSTILE = "<img src=x onerror=document.title='taken'>"
 
 
 class Served:
-    """A dashboard that runs."""
+    """A running dashboard."""
 
     def __init__(self, folder: Path, *words: str, listen: str = "127.0.0.1:0") -> None:
         command = [sys.executable, "-m", "fedbo", "dashboard", *words, "--listen", listen, "--no-open", "--json"]
@@ -36,7 +36,7 @@ class Served:
 
 
 class Page:
-    """A page, with what went wrong on it."""
+    """A page with its recorded errors."""
 
     def __init__(self, context: Any) -> None:
         self.page = context.new_page()
@@ -53,7 +53,7 @@ class Page:
 
 
 def tuned(folder: Path, trials: int = 30, name: str = "kiln", said: str = HOSTILE + "x" * 500) -> fedbo.Study:
-    """A study of which some trials fail with words that a page must not take for its own."""
+    """Create a study with some failed trials. The page must show their messages as text, not as markup."""
 
     def objective(trial: fedbo.Trial) -> float:
         if trial["glaze"] == HOSTILE:
@@ -72,7 +72,7 @@ def tuned(folder: Path, trials: int = 30, name: str = "kiln", said: str = HOSTIL
 
 
 def results(folder: Path, agents: int, rounds: int) -> Path:
-    """Results of two arms, as ``fedbo run`` writes them."""
+    """Write results of two arms, in the format of ``fedbo run``."""
     lines = ["experiment,arm,agent,run,iteration,source,x,value,best,regret,ask_seconds,status"]
     for arm in ("fts", "ts"):
         for iteration in range(rounds + 1):

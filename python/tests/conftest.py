@@ -1,4 +1,4 @@
-"""What tests share: the program, and scripts that are run in processes of their own."""
+"""Shared fixtures: the program, and scripts that run in processes of their own."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ Start = Callable[[str], "subprocess.Popen[str]"]
 
 
 def environment(folder: Path) -> dict[str, str]:
-    # The package that this process imports, whether it is installed or stands in the sources.
+    # Use the package that this process imports, whether it is installed or in the source tree.
     return {**os.environ, "PYTHONPATH": str(Path(fedbo.__file__).resolve().parents[1]), "HOME": str(folder)}
 
 
 @pytest.fixture
 def program(tmp_path: Path) -> Run:
-    """Runs the program ``fedbo`` in the test's folder."""
+    """Run the program ``fedbo`` in the test's folder."""
 
     def run(*arguments: str, status: int = 0) -> subprocess.CompletedProcess[str]:
         ended = subprocess.run(
@@ -51,7 +51,7 @@ def program(tmp_path: Path) -> Run:
 
 @pytest.fixture
 def start(tmp_path: Path) -> Start:
-    """Starts a script in a process of its own, in the test's folder."""
+    """Start a script in a process of its own, in the test's folder."""
 
     numbers = itertools.count()
 
@@ -72,7 +72,7 @@ def start(tmp_path: Path) -> Start:
 
 @pytest.fixture(scope="session")
 def postgresql() -> Iterator[str]:
-    """The address of a PostgreSQL server of our own; skips where its programs are not installed."""
+    """Start a PostgreSQL server and return its address. Skip the test if PostgreSQL is not installed."""
     found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), reverse=True)
     initdb = shutil.which("initdb") or (str(found[0]) if found else None)
     if initdb is None:
@@ -104,7 +104,7 @@ def postgresql() -> Iterator[str]:
 
 
 def wait_for_line(process: subprocess.Popen[str], line: str) -> None:
-    """Waits until a process has printed a line."""
+    """Wait until a process has printed a line."""
     assert process.stdout is not None
     for said in process.stdout:
         if said.strip() == line:
@@ -114,14 +114,14 @@ def wait_for_line(process: subprocess.Popen[str], line: str) -> None:
 
 
 def interrupt(process: subprocess.Popen[str], after: float = 0.0) -> None:
-    """Ctrl-C."""
+    """Send Ctrl-C."""
     time.sleep(after)
     process.send_signal(signal.SIGINT)
 
 
 @pytest.fixture(scope="session")
 def chromium() -> Iterator[Any]:
-    """A browser without a window."""
+    """A headless browser."""
     playwright = pytest.importorskip("playwright.sync_api")
     program = shutil.which("chromium")
     if program is None:
@@ -145,7 +145,7 @@ def page(chromium: Any) -> Iterator[Any]:
 
 @pytest.fixture
 def serve(tmp_path: Path) -> Iterator[Callable[..., Any]]:
-    """Starts dashboards in the test's folder; they end with the test."""
+    """Start dashboards in the test's folder, and stop them after the test."""
     from browser import Served
 
     running: list[Served] = []

@@ -1,6 +1,6 @@
-"""A SuperLink and SuperNodes of Flower as processes of this machine, which can be killed and started again.
+"""Flower's SuperLink and SuperNodes as local processes that can be killed and restarted.
 
-It needs Linux, whose ``/proc`` says which processes belong to a deployment.
+Requires Linux, because ``/proc`` tells which processes belong to a deployment.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ clientapp = "{client}"
 
 
 def fedbo_app(folder: Path) -> Path:
-    """Writes the app of ``docs/flower.md``."""
+    """Write the app of ``docs/flower.md``."""
     folder.mkdir()
     config = 'fedbo-data = ""\nfedbo-study = ""'
     components = {"server": "fedbo.flower.server_app:app", "client": "fedbo.flower.client_app:app"}
@@ -53,7 +53,7 @@ def fedbo_app(folder: Path) -> Path:
 def wait_for(
     what: str, found: Callable[[], T], seconds: float, still: Callable[[], object] | None = None, pause_s: float = 0.2
 ) -> T:
-    """Polls until ``found`` returns something true, and returns it. ``still`` raises an error if that can no longer happen."""
+    """Poll until ``found`` returns something true, and return it. ``still`` raises an error if that has become impossible."""
     until = time.monotonic() + seconds
     while True:
         result = found()
@@ -66,9 +66,9 @@ def wait_for(
 
 
 class Deployment:
-    """A SuperLink, and a SuperNode for each configuration, all of them in sessions of their own.
+    """A SuperLink and a SuperNode for each configuration, each in a session of its own.
 
-    On leaving, all of its processes are killed, also those that Flower put into further sessions.
+    On exit, all of their processes are killed, including those that Flower started in further sessions.
     """
 
     def __init__(
@@ -102,7 +102,7 @@ class Deployment:
             sys.stderr.write(self.logs())
 
     def start_link(self) -> None:
-        """Starts the SuperLink; returns when it listens."""
+        """Start the SuperLink, and return when it listens."""
         link = ["flower-superlink", "--insecure", "--port", str(self.port), "--disable-runtime-dependency-installation"]
         process = self._start("superlink", [*link, *self._database])
 
@@ -112,54 +112,54 @@ class Deployment:
         wait_for("the SuperLink listens", lambda: _listens(self.port), 60, has_ended)
 
     def start_node(self, index: int) -> None:
-        """Starts a SuperNode."""
+        """Start a SuperNode."""
         config = _joined(self._configs[index])
         addresses = ["--superlink", f"127.0.0.1:{self.port}", "--port", str(self._ports[index])]
         self._start(f"supernode-{index}", ["flower-supernode", "--insecure", *addresses, "--node-config", config])
 
     def ended_nodes(self) -> list[int]:
-        """The SuperNodes whose processes have ended."""
+        """The SuperNodes with ended processes."""
         return [index for index in range(len(self._configs)) if self._processes[f"supernode-{index}"].poll() is not None]
 
     def kill_link(self) -> None:
-        """Kills the SuperLink; what it has started ends by itself, which is waited for."""
+        """Kill the SuperLink, and wait until the processes that it started have ended."""
         self._kill("superlink")
         wait_for("the SuperLink's processes end", lambda: not self._pids("superlink"), 60)
 
     def kill_node(self, index: int) -> None:
-        """Kills a SuperNode with all that it has started."""
+        """Kill a SuperNode and all processes that it started."""
         self._kill(f"supernode-{index}")
         for pid in self._pids(f"supernode-{index}"):
             _kill(pid)
 
     def kill_server_app(self) -> None:
-        """Kills the process of the ServerApp, and it alone."""
+        """Kill only the process of the ServerApp."""
         pids = wait_for("a ServerApp runs", lambda: self._pids("superlink", "flwr-serverapp"), 60)
         for pid in pids:
             _kill(pid)
         wait_for("the ServerApp ends", lambda: not self._pids("superlink", "flwr-serverapp"), 60)
 
     def stream(self, app: Path, config: Mapping[str, str]) -> subprocess.Popen[bytes]:
-        """Starts ``flwr run --stream``, which ends with its run. What it says stands in the log ``run``."""
+        """Start ``flwr run --stream``, which ends with its run. Its output is in the log ``run``."""
         return self._start("run", ["flwr", "run", ".", "--stream", *_configured(config)], app)
 
     def submit(self, app: Path, config: Mapping[str, str] | None = None) -> int:
-        """``flwr run``; the run's identifier."""
+        """Call ``flwr run`` and return the run's id."""
         ran = self._flwr("run", ".", "--format", "json", *_configured(config or {}), cwd=app)
         return int(ran["run-id"])
 
     def status(self, run: int) -> str:
-        """What ``flwr list`` says of a run: ``running``, ``finished:failed``, or ``unknown``."""
+        """Status of a run according to ``flwr list``: ``running``, ``finished:failed``, or ``unknown``."""
         shown = self._flwr("list", "--run-id", str(run), "--format", "json")
         return str(shown["runs"][0]["status"]) if shown.get("runs") else "unknown"
 
     def app_log(self, run: int) -> str:
-        """What a run's ServerApp has said."""
+        """Log of a run's ServerApp."""
         command = ["flwr", "log", str(run), "--show"]
         return subprocess.run(command, env=self._env, capture_output=True, text=True, timeout=120).stdout
 
     def log(self, name: str = "superlink") -> str:
-        """What a process and its children have said, over all of its starts."""
+        """Log of a process and its children, over all of its starts."""
         return (self._folder / f"{name}.log").read_text(errors="replace")
 
     def logs(self) -> str:
@@ -199,7 +199,7 @@ class Deployment:
         process.wait(20)
 
     def _end(self) -> None:
-        # SuperNodes first: they say good-bye to nobody, and start nothing more.
+        # SuperNodes first: killed SuperNodes do not notify the SuperLink, and start no further processes.
         for name in reversed(list(self._processes)):
             self._kill(name)
         for name in self._processes:
@@ -209,7 +209,7 @@ class Deployment:
 
 
 _NAME = "FEDBO_TESTED_PROCESS"
-"""A variable of the environment that a process hands down to all that it starts."""
+"""Environment variable that is inherited by all processes of a deployment."""
 
 
 def _joined(config: Mapping[str, str]) -> str:
@@ -225,7 +225,7 @@ def _processes(named: str, program: str) -> Iterator[int]:
     for folder in Path("/proc").iterdir():
         if not folder.name.isdigit():
             continue
-        # Others may end in the meantime, or be another user's.
+        # A process may end in the meantime, or belong to another user.
         with contextlib.suppress(OSError):
             if mark not in (folder / "environ").read_bytes().split(b"\0"):
                 continue

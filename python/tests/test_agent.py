@@ -25,7 +25,7 @@ Params = dict[str, Any]
 
 
 def toml(n_agents: int, algorithm: str = "fts", rounds: int = 4, round_s: float = 60.0, privacy: str = "") -> str:
-    """A federation's file; rounds without releases end as soon as all have sent theirs."""
+    """The file of a federation. Rounds without releases end as soon as all agents have uploaded."""
     agents = "".join(f'[[agents]]\nname = "lab-{n}"\n' for n in range(n_agents))
     return (
         f'[federation]\nname = "labs"\ndirection = "minimize"\nalgorithm = "{algorithm}"\nrounds = {rounds}\ninitial = 2\nseed = 7\n'
@@ -58,7 +58,7 @@ def objective(lab: int) -> Callable[[Params], float]:
 
 @dataclass
 class World:
-    """A coordinator that serves a study, and what its agents need."""
+    """A coordinator that serves a study, and the data that its agents need."""
 
     folder: Path
     url: str
@@ -74,7 +74,7 @@ class World:
 
 @contextmanager
 def serve(folder: Path, program: Run, text: str, tls: bool = False) -> Iterator[World]:
-    """Creates the study of a text in a folder of the test's, and serves it."""
+    """Create a study from a text in the test's folder, and serve it."""
     folder.mkdir()
     (folder / "federation.toml").write_text(text)
     data = ["--data", str(folder / "coordinator")]
@@ -108,7 +108,7 @@ def serve(folder: Path, program: Run, text: str, tls: bool = False) -> Iterator[
 
 
 def together(*work: Callable[[], object], seconds: float = 120.0) -> list[Any]:
-    """Does all of these at once; what each returned or raised. A failed assertion of one is raised while others may wait for it."""
+    """Run functions concurrently, and return their results or exceptions. A failed assertion is raised at once: others may wait for it."""
     results: list[Any] = [None] * len(work)
 
     def do(index: int) -> None:
@@ -169,7 +169,7 @@ def test_eight_functions_over_tls_with_budgets_and_one_of_them_killed(tmp_path: 
         results = together(*(run(lab) for lab in range(7)), killed)
         assert all(isinstance(each, fedbo.AgentReport) and each.ended == "complete" for each in results[:7]), results
         assert last[0] == "complete", last
-        # The trial that was running when it was killed was evaluated once more, and no other.
+        # Only the trial that was running when the process was killed was evaluated twice.
         assert (tmp_path / "evaluated").read_text() == "9"
         for agent in agents:
             status = agent.status()
@@ -231,12 +231,12 @@ def test_ask_and_tell(tmp_path: Path, program: Run) -> None:
                     agent.tell(5, 1.0)
                 with pytest.raises(fedbo.Error, match="open already"):
                     agent.open()
-            # It was closed without a value: the trial is asked for again.
+            # The agent was closed without a value, so the trial is asked for again.
             with asking.open(on_event=events.append) as agent:
                 again = agent.ask()
                 assert (again.number, again.params) == (first.number, first.params)
                 agent.tell(again, objective(0)(dict(again.params)))
-                assert agent.trials[0].state == "complete"  # durable when tell() returns; the next may run
+                assert agent.trials[0].state == "complete"  # durable when tell() returns; the next trial may be running
                 for trial in agent:
                     asked.append(trial)
                     if len(asked) == 1:
@@ -301,7 +301,7 @@ def test_ctrl_c_ends_an_agent_that_waits_for_others_and_so_does_the_end_of_its_p
         timer = threading.Timer(1.5, os.kill, (os.getpid(), signal.SIGINT))
         timer.start()
         with pytest.raises(KeyboardInterrupt):
-            agents[0].run(objective(0))  # round 1 begins when the other agent has evaluated its initial points too
+            agents[0].run(objective(0))  # round 1 begins only after the other agent has evaluated its initial points
         assert 1.0 < time.monotonic() - began < 15.0 and len(agents[0].trials) == 2
         process = start(
             f"""
@@ -314,7 +314,7 @@ def test_ctrl_c_ends_an_agent_that_waits_for_others_and_so_does_the_end_of_its_p
         assert (process.returncode, said, errors) == (0, "0\n", "")
 
 
-def test_exceptions_and_ctrl_c(tmp_path: Path, program: Run) -> None:
+def test_exceptions_and_ctrl_c(tmp_path: Path, program: Run, caplog: pytest.LogCaptureFixture) -> None:
     with serve(tmp_path / "world", program, toml(2)) as world:
         agents = world.enrol_all()
         calls = 0
@@ -328,6 +328,7 @@ def test_exceptions_and_ctrl_c(tmp_path: Path, program: Run) -> None:
 
         with pytest.raises(KeyboardInterrupt):
             agents[0].run(interrupted)
+        assert f"the trials of agent {agents[0].home} are kept; run it again" in caplog.text
         assert [trial.state for trial in agents[0].trials][0] == "complete" and calls == 2
 
         def broken(params: Params) -> float:
@@ -349,7 +350,7 @@ def test_a_budget_that_is_spent_and_studies_that_are_refused(tmp_path: Path, pro
             agents[0].run(objective(0))
 
         def spend() -> fedbo.AgentReport:
-            with pytest.raises(fedbo.BudgetSpent, match=r"of 0.5 at delta 1e-5.*go_on_without_budget=True") as raised:
+            with pytest.raises(fedbo.BudgetSpent, match=r"is 0.5 at delta 1e-5.*go_on_without_budget=True") as raised:
                 agents[0].run(objective(0), epsilon_max=0.5)
             assert isinstance(raised.value, fedbo.Refused)
             return agents[0].run(objective(0), epsilon_max=0.5, go_on_without_budget=True)
@@ -381,7 +382,7 @@ def test_who_may_not_join_is_refused(tmp_path: Path, program: Run) -> None:
         world.enrol(0)
         with pytest.raises(fedbo.Refused, match="refused"):
             fedbo.Agent.enrol(home, coordinator=world.url, token=world.tokens[0])
-        with pytest.raises(fedbo.DefinitionError, match="study='beer' is none of them; there are 'labs'"):
+        with pytest.raises(fedbo.DefinitionError, match="study='beer' is not one of them; there are 'labs'"):
             fedbo.Agent(tmp_path / "world" / "home-0", study="beer")
         with pytest.raises(fedbo.Error, match="nowhere"):
             fedbo.Agent(tmp_path / "nowhere")

@@ -1,4 +1,4 @@
-"""The pages of the package that ``cargo xtask docs`` writes."""
+"""The package's reference pages written by ``cargo xtask docs``."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_every_public_name_has_its_part_of_a_page(tmp_path: Path) -> None:
     for name in fedbo.__all__:
         if not name.startswith("__"):
             assert f"\n## {name}\n" in page or f"[`fedbo.{name}`]" in page, name
-    assert "### Study.optimize" in page and "- `n_trials`: Trials in all" in page
+    assert "### Study.optimize" in page and "- `n_trials`: Total number of" in page
 
 
 @pytest.mark.parametrize(

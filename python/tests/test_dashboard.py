@@ -1,4 +1,4 @@
-"""``fedbo dashboard`` in a real browser: every page on real trials, live, by keyboard, for a screen reader, and when it breaks."""
+"""``fedbo dashboard`` in a real browser: pages with real trials, live updates, keyboard, screen reader, and errors."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_pages_show_a_study_and_take_no_text_for_markup(tmp_path: Path, serve: C
     shows.click(".trials tbody th a")
     shows.wait_for_selector("pre")
     assert HOSTILE in shows.inner_text("pre")
-    # The address holds the view.
+    # The URL holds the state of the view.
     again = Page(shows.context)
     again.open(shows.url, "pre")
     assert f"{len(failed)} trials" in shown(again.page)
@@ -77,7 +77,7 @@ def test_trials_appear_while_a_study_runs_and_after_the_server_was_gone(
     served.stop()
     wait_for_text(shows, "trying again")
     study.tell(study.ask(), 0.5)
-    # Another dashboard at the same address knows nothing of this page, and says what to do.
+    # Another dashboard at the same address does not have this page, and says what to do.
     other = serve("sqlite:kiln.db", listen=address)
     wait_for_text(shows, "open the address that the program printed", 40)
     other.stop()
@@ -124,7 +124,7 @@ def test_pages_can_be_read_by_everybody(
             shows.wait_for_selector(".uplot")
         found = axe.run(shows)
         assert found.violations_count == 0, found.generate_report()
-        # Nothing but tables is wider than a phone, and those scroll by themselves.
+        # Only tables are wider than a phone, and they scroll on their own.
         assert shows.evaluate("document.documentElement.scrollWidth") == 360
     # Everything can be reached by keyboard.
     shows.evaluate("document.activeElement.blur()")
@@ -225,7 +225,7 @@ def test_ten_thousand_trials_are_shown_at_once(
     }.items():
         slowest[what] = shows.evaluate(f"() => {{const t = performance.now(); {script}; document.body.offsetHeight; return performance.now() - t}}")
     print(json.dumps({"first paint ms": painted, "interactions ms": slowest}))
-    # Far above what is measured (docs/dashboard.md): this fails where something hangs, not where a machine is busy.
+    # Far above the measured times (docs/dashboard.md): fails if something hangs, not if the machine is busy.
     assert max(painted, *slowest.values()) < 5000
     assert re.search(r"page 1 of \d+", shown(shows))
     assert page.faults == []
@@ -280,7 +280,7 @@ range = [-2.0, 2.0]
 
 
 def federation(head: str, names: tuple[str, ...] = ("lab 0", "lab 1", "lab 2", HOSTILE)) -> str:
-    """The file of labs that each tune a parabola."""
+    """The file of labs that each optimize a parabola."""
     agents = [
         f"[[agents]]\nname = {json.dumps(name)}\n"
         f'command = ["sh", "-c", "awk -v x=$1 \'BEGIN {{ print (x - 0.{index}) ^ 2 }}\'", "sh", "{{x}}"]\n'
@@ -290,21 +290,21 @@ def federation(head: str, names: tuple[str, ...] = ("lab 0", "lab 1", "lab 2", H
 
 
 def begun(folder: Path, program: Run, *heads: str) -> None:
-    """Results of federations, as the program writes them."""
+    """Write results of federations with the program."""
     for number, head in enumerate(heads):
         (folder / f"file{number}.toml").write_text(federation(head))
         program("run", f"file{number}.toml")
 
 
 def played(folder: Path, program: Run) -> None:
-    """Results of a game."""
+    """Write results of a game with the program."""
     player = '[players.{}]\nlevel = 1\ngrid = 5\n[players.{}.space.price]\ntype = "float"\nlow = 0.0\nhigh = 1.0\n'
     (folder / "duel.toml").write_text(GAME + player.format("shop", "shop") + player.format("rival", "rival"))
     program("play", "duel.toml")
 
 
 def kept(page: Any, name: str) -> list[str]:
-    """The lines of a table that is kept as a file."""
+    """Download a table as a file, and return its lines."""
     with page.expect_download() as download:
         page.click(f"button[aria-label='{name} as CSV']")
     return Path(download.value.path()).read_text().splitlines()
@@ -327,7 +327,7 @@ def test_a_ledger_is_shown_and_checked_and_its_table_kept(
     assert head == "entry,round,price,epsilon after it,bytes,hash"
     assert last.startswith("2,") and last.endswith("," + said["head"].split(":")[1])
     assert first.startswith("1,")
-    # Names that are markup are text, also in a file; cells with commas are quoted.
+    # Names with markup are shown as text, also in a file. Cells with commas are quoted.
     agents = kept(shows, "agents")
     assert agents[0].startswith("agent,own queries")
     assert any(line.startswith(HOSTILE) for line in agents)
@@ -342,7 +342,7 @@ def test_a_ledger_is_shown_and_checked_and_its_table_kept(
     wait_for_text(shows, "The ledger is not sound")
     wait_for_text(shows, "entry 1: ")
     shows.reload()
-    wait_for_text(shows, "The ledger cannot be relied on")
+    wait_for_text(shows, "The ledger cannot be trusted")
     assert shows.title() == "fedbo: secret"
     assert page.faults == []
     assert page.hosts == {served.base.split("/")[2]}
@@ -357,7 +357,7 @@ def test_a_graph_schedules_and_a_game_are_shown(
     page.open(served.url, "tbody a")
     shows = page.open(f"{served.base}?folder=0-results%2Fteam", "[aria-label='edges'] tbody tr")
     shows.wait_for_function("() => [...document.images].some(image => image.src.endsWith('graph.svg') && image.naturalWidth > 0)")
-    # Two initial points and four queries; the edge that is gone from round 2 on carried the initial points alone.
+    # Two initial points and four queries. The edge that is removed from round 2 on carried only the initial points.
     wait_for_text(shows, "\t6\t6")
     edges = kept(shows, "edges")
     assert edges == [
@@ -381,9 +381,9 @@ def test_a_graph_schedules_and_a_game_are_shown(
     wait_for_text(shows, "Payoffs by round")
     rounds = kept(shows, "actions and payoffs by round")
     assert rounds[0].startswith("round,shop.price,shop: payoff") and len(rounds) == 7
-    # Arms and agents are another's: a game has players, and all of them are counted.
+    # Arms and agents are for federations: a game has players, and all of them are counted.
     wait_for_text(shows, "players\n2\nrounds\n6")
-    for text in ("agents\n", "Arms, with", "Agents by rounds", "Whom queries came from"):
+    for text in ("agents\n", "Arms, with", "Agents by rounds", "Sources of queries"):
         assert text not in shown(shows)
     assert page.faults == []
 
@@ -412,7 +412,7 @@ def test_all_parts_of_a_run_can_be_read_by_everybody(
 
 
 def with_failures(folder: Path, serve: Callable[..., Served], page: Page, *words: str) -> Any:
-    """The page of a study with failures."""
+    """Open the page of a study with failures."""
     tuned(folder)
     served = serve("sqlite:kiln.db", *words)
     page.open(served.url, "tbody a")
@@ -450,11 +450,11 @@ def test_a_point_is_added_and_failures_are_tried_again_by_clicking(
     shows.select_option("form select", "gloss")
     shows.click("text=Add the point")
     wait_for_text(shows, "Trial 30 waits")
-    # By the events of the study.
+    # Updated by the events of the study.
     wait_for_text(shows, "waiting\n1")
     assert study.trials[30].params == {"heat": 0.125, "glaze": "gloss"}
     shows.click("text=Add the point")
-    wait_for_text(shows, "trial 30 already")
+    wait_for_text(shows, "already trial 30")
     # One trial, then the rest of its group.
     shows.select_option(".trials select", "failed")
     shows.click(".trials tbody th a")
@@ -466,7 +466,7 @@ def test_a_point_is_added_and_failures_are_tried_again_by_clicking(
     wait_for_text(shows, f"waiting\n{len(failed) + 1}")
     shows.wait_for_function("() => !document.querySelector('li > button')")
     assert sorted(trial.number for trial in study.trials if trial.state == "waiting") == list(range(30, 31 + len(failed)))
-    # A refusal is no fault of the page, but the browser logs it.
+    # A refusal is not an error of the page, but the browser logs it.
     assert all("422" in fault for fault in page.faults), page.faults
 
 
@@ -487,10 +487,10 @@ def test_a_study_is_stopped_and_a_later_run_goes_on(tmp_path: Path, serve: Calla
         wait_for_text(shows, "running\n2")
         shows.click("text=Stop the study…")
         shows.wait_for_selector("dialog[open]")
-        assert "still told: 2" in shows.inner_text("dialog")
+        assert "still be told: 2" in shows.inner_text("dialog")
         shows.click("text=Let it run")
         assert shows.query_selector("dialog[open]") is None
-        # By keyboard alone: the button, the question, its second answer.
+        # By keyboard only: the button, the question, its second answer.
         shows.focus("text=Stop the study…")
         shows.keyboard.press("Enter")
         shows.wait_for_selector("dialog[open]")
@@ -503,7 +503,7 @@ def test_a_study_is_stopped_and_a_later_run_goes_on(tmp_path: Path, serve: Calla
         assert shows.evaluate("document.activeElement.textContent") == "Stop it"
         shows.keyboard.press("Enter")
         wait_for_text(shows, "still to be told: trials 30, 31")
-        # What stands above is as new as the answer.
+        # The text above is updated together with the answer.
         wait_for_text(shows, "by fedbo dashboard", 5)
         go.set()
         report = running.result(60)
@@ -538,7 +538,7 @@ def test_actions_are_within_reach_of_the_keyboard(tmp_path: Path, serve: Callabl
     press_until("Try these")
     shows.keyboard.press("Enter")
     wait_for_text(shows, "wait to be tried again.")
-    # The place of the keyboard is not lost as the button goes.
+    # The focus is not lost when the button disappears.
     shows.wait_for_function("() => document.activeElement.textContent === 'Failures, by reason'")
     assert page.faults == []
 
@@ -610,7 +610,7 @@ def test_the_keyboard_keeps_its_place_while_rows_come(tmp_path: Path, serve: Cal
     study.tell(study.ask(), 0.7)
     wait_for_text(shows, "trials told\n31")
     assert is_kept(link) and link.inner_text() == number
-    # What it opens is still the trial that it names, and whoever closes it is back where it was.
+    # The opened view shows the trial that the link names, and closing it restores the focus.
     shows.keyboard.press("Enter")
     assert f"Trial {number}" in shows.inner_text("section h2")
     shows.focus("text=Close")
@@ -626,7 +626,7 @@ def test_the_keyboard_keeps_its_place_while_rows_come(tmp_path: Path, serve: Cal
     study.tell(asked, 0.001)
     wait_for_text(shows, f"0.001 (trial {asked.number})")
     assert is_kept(best)
-    # A row that is gone leaves the keyboard at its table.
+    # If a row disappears, the focus stays on its table.
     shows.focus(".trials tbody tr:last-child a")
     shows.select_option(".trials select", "failed")
     shows.focus(".trials tbody tr:first-child a")
@@ -655,7 +655,7 @@ window.leave = (to) => { away = to; document.dispatchEvent(new Event("visibility
 def test_more_pages_are_open_than_a_browser_has_connections(
     tmp_path: Path, serve: Callable[..., Served], chromium: Any
 ) -> None:
-    """Browsers have six connections to a server: pages in the back take none, and go on where they were."""
+    """Browsers allow six connections to a server. Background tabs release theirs, and resume when visible."""
     study = tuned(tmp_path, trials=5)
     served = serve("sqlite:kiln.db")
     context = chromium.new_context()
@@ -692,7 +692,7 @@ def test_a_page_says_why_it_is_not_live_and_goes_on(tmp_path: Path, serve: Calla
     for text in ("the answer was 502", "as many as may watch do so; trying again", "the folder is away", "live"):
         wait_for_text(shows, text)
     wait_for_text(shows, "trials told\n5")
-    # A browser logs each refusal.
+    # A browser logs each refused request.
     assert all("Failed to load resource" in fault for fault in page.faults), page.faults
 
 
@@ -715,7 +715,7 @@ def test_lists_wait_for_an_answer_before_they_ask_again(tmp_path: Path, serve: C
     assert len(asked) == 1
     refused.set()
     asked[0].abort()
-    # The server's own words, where it is there.
+    # The server's own message, if it can be reached.
     wait_for_text(shows, f"{refusal}; trying again")
     shows.unroute("**/api/runs")
     wait_for_text(shows, "live")
@@ -727,7 +727,7 @@ def test_long_runs_are_drawn_as_far_as_a_canvas_goes(tmp_path: Path, serve: Call
     page.open(served.url, "tbody a")
     shows = page.open(f"{served.base}?folder=0-many", ".uplot")
     wait_for_text(shows, "Only the last 4000 of 6001 iterations are drawn here", 60)
-    # Neither its beginning nor its end is blank.
+    # Neither end of the grid is blank.
     script = "document.querySelector('canvas.grid').getContext('2d').getImageData(0, 2, 16000, 1).data"
     alphas = shows.evaluate(f"() => {{ const pixels = {script}; return [pixels[4 * 1 + 3], pixels[4 * 15990 + 3]]; }}")
     assert alphas == [255, 255]
@@ -797,7 +797,7 @@ def test_studies_of_one_name_are_told_apart_where_they_are_named(
 
 
 def test_every_chart_of_a_page_is_kept_as_svg_and_png(tmp_path: Path, serve: Callable[..., Served], page: Page) -> None:
-    """Those that the server draws have links of their own."""
+    """Charts drawn by the server have links of their own."""
     tuned(tmp_path)
     target = results(tmp_path, 3, 8)
     lines = (target / "results.csv").read_text().replace(",own,", ",shared:40%,")
@@ -831,6 +831,6 @@ def test_every_chart_of_a_page_is_kept_as_svg_and_png(tmp_path: Path, serve: Cal
         picture = Image.open(kept[f"{name}.png"])
         assert max(abs(a - b) for a, b in zip(picture.size, size, strict=True)) <= 2, name
         assert len(picture.convert("RGB").getcolors(1 << 24) or []) > 3, name
-    # A choice that would be markup is text: of it the beginning is shown.
+    # A choice with markup is shown as text; its beginning is visible.
     assert "&#60;img src=x" in kept["parallel-coordinates.svg"].read_text()
     assert page.faults == []

@@ -1,4 +1,4 @@
-"""The examples of docstrings and pages run."""
+"""The examples in docstrings and documentation pages run."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PAGES = sorted(
 
 
 def modules() -> list[str]:
-    """Modules that need no other package."""
+    """Modules that need no optional package."""
     return [f"fedbo.{module.name}" for module in pkgutil.iter_modules(fedbo.__path__) if module.name not in ("_fedbo", "__main__")]
 
 

@@ -1,4 +1,4 @@
-"""Studies whose trials are evaluated by Dask, submitit and Ray, and workers that are killed."""
+"""Studies with trials evaluated by Dask, submitit and Ray, and with killed workers."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ import pytest
 import fedbo
 from fedbo import _executors
 
-# As in test_ray.py.
+# For the reasons, see test_ray.py.
 os.environ.setdefault("RAY_AUTH_MODE", "disabled")
 os.environ.setdefault("RAY_raylet_start_wait_time_s", "300")
 os.environ.setdefault("RAY_DISABLE_IMPORT_WARNING", "1")
 
-pytestmark = pytest.mark.filterwarnings("default")  # the engines' own
+pytestmark = pytest.mark.filterwarnings("default")  # for warnings of the engines
 
 ENGINES = ["dask", "submitit", pytest.param("ray", marks=[pytest.mark.ray, pytest.mark.timeout(600)])]
 
 
 @pytest.fixture
 def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """A client of a Dask cluster of two processes, which no other test has killed."""
+    """A client of a Dask cluster with two processes that no other test has killed."""
     distributed = pytest.importorskip("distributed")
     folder = str(tmp_path_factory.mktemp("dask"))
     with (
@@ -52,7 +52,7 @@ def ray() -> Iterator[Any]:
 
 @pytest.fixture
 def executor(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
-    """The executor of the engine that a test is called with."""
+    """The executor of the engine that parametrizes the test."""
     if request.param == "dask":
         return request.getfixturevalue("client").get_executor()
     if request.param == "submitit":
@@ -65,23 +65,23 @@ def executor(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
 
 def local_jobs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     submitit = pytest.importorskip("submitit")
-    # For 15 s it looks for the result of a job that has ended, as a shared file system may be slow; local files are not.
+    # By default submitit polls 15 s for the result of an ended job, because shared file systems are slow. Local files are not.
     monkeypatch.setattr(submitit.Job, "_results_timeout_s", 0)
     executor = submitit.AutoExecutor(folder=folder / "jobs", cluster="local")
-    executor._executor._throttling = 0  # s between submissions, out of regard for a cluster's scheduler
+    executor._executor._throttling = 0  # seconds between submissions; the default spares a cluster's scheduler
     return executor
 
 
 def study(**given: Any) -> fedbo.Study:
-    # Its points depend on the trials' numbers alone, whatever ends first.
+    # The points depend only on the trials' numbers, not on the order of their ends.
     return fedbo.Study("s", {"x": fedbo.Float(-2, 2)}, direction="minimize", strategy="random", seed=3, **given)
 
 
-# Functions stand in functions: they are sent to workers as they are, who cannot import this module.
+# Functions are nested because they are pickled by value: workers cannot import this module.
 
 
 def stuck_once(folder: Path, victim: int) -> Callable[[fedbo.Trial], float]:
-    """A function of which one trial writes its process's id and waits to be killed, when it is evaluated for the first time."""
+    """Return a function for trials. On its first evaluation, one trial writes its process id and waits to be killed."""
 
     def evaluate(trial):
         import os
@@ -115,7 +115,7 @@ def raises() -> Callable[[dict[str, Any]], float]:
 
 @contextlib.contextmanager
 def killer(folder: Path) -> Iterator[threading.Event]:
-    """Kills the process that has written its id; the event says that it has."""
+    """Kill the process that has written its id. The event is set once this has happened."""
     over, killed = threading.Event(), threading.Event()
 
     def wait() -> None:
@@ -170,7 +170,7 @@ def test_a_function_that_kills_every_worker_fails(executor: Any) -> None:
     assert trial.state == "failed"
     assert trial.message is not None and "its worker died" in trial.message
     assert any(name in trial.message for name in names) and "\n" not in trial.message
-    # The other workers live.
+    # The other workers survive.
     assert given.optimize(stuck_once(Path(), victim=-1), 3, executor=executor, n_jobs=1).told == 2
 
 
@@ -253,7 +253,7 @@ def test_nothing_is_submitted_again_once_a_run_has_ended() -> None:
     released = threading.Event()
 
     class Job:
-        """The first has a value once there is a second, whose worker dies when the run is over."""
+        """The first job returns a value once there is a second one. The worker of the second dies after the run."""
 
         def __init__(self) -> None:
             self._place = len(jobs)
@@ -334,7 +334,7 @@ def test_a_future_of_ray_that_is_cancelled_cancels_its_task(ray: Any, tmp_path: 
 
     executor = RayExecutor(num_cpus=2)
     first, second = executor.submit(waits, tmp_path), executor.submit(waits, tmp_path)
-    assert second.cancel()  # it has no place yet
+    assert second.cancel()  # it has not started yet
     (tmp_path / "go on").touch()
     assert first.result(120) is None
     assert executor.submit(abs, -3).result(120) == 3

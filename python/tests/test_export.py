@@ -1,4 +1,4 @@
-"""Exports: the files of `fedbo export` from Python, read by those that they are for."""
+"""Exports: the files of `fedbo export` from Python, read by their target programs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fedbo._program import main
 
 
 def _study(folder: Path) -> fedbo.Study:
-    """A study with values, failures and trials that were stopped early."""
+    """A study with values, failures and stopped trials."""
     space = {"x": fedbo.Float(-2.0, 2.0), "kind": ["a", "b"]}
     study = fedbo.Study(
         "curves",
@@ -99,7 +99,7 @@ def test_tensorboard_reads_its_files(tmp_path: Path) -> None:
         return float(struct.unpack("<f", struct.pack("<f", value))[0])
 
     best, expected_best, expected = -math.inf, [], []
-    for trial in study.trials:  # one worker: the order of telling is that of asking
+    for trial in study.trials:  # with one worker, the order of telling equals the order of asking
         if trial.value is not None and trial.told_at is not None:
             best = max(best, trial.value)
             expected.append((trial.number, trial.told_at.timestamp(), float32(trial.value)))
@@ -163,7 +163,7 @@ def test_an_export_is_imported_and_learnt_from(
     assert [(trial.params, trial.value) for trial in old.trials] == complete
     assert {trial.state for trial in old.trials} == {"complete"} and old.direction == "maximize"
     assert _import(monkeypatch, tmp_path, tmp_path / "all.csv", "old") == 0
-    assert f"0 trials imported as study \"old\" in sqlite:{tmp_path}/old.db; {len(complete)} known already" in capfd.readouterr().out
+    assert f"0 trials imported as study \"old\" in sqlite:{tmp_path}/old.db; {len(complete)} already known" in capfd.readouterr().out
     assert len(old.trials) == len(complete)
     new = fedbo.Study("new", study.space, direction="maximize", old_studies=[f"sqlite:{tmp_path}/old.db#old"])
     new.optimize(lambda params: -float(params["x"]) ** 2, n_trials=2)

@@ -1,4 +1,4 @@
-"""Federations in one process: the program's rows, arms and their comparison, failures, Ctrl-C."""
+"""Federations in one process: rows, arms and their comparison as in the program, failures, Ctrl-C."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def test_rows_and_statistics_are_those_of_the_program(
         each["p_adjusted"] for each in summaries[0]["differences"]
     ]
 
-    # A file with functions in place of its commands, on more threads.
+    # A file with functions instead of its commands, on more threads.
     same = fedbo.Federation.from_file(tmp_path / "federation.toml")
     (tmp_path / "problem.py").write_text("raise SystemExit(1)")
     assert rows(same.simulate(FUNCTIONS, n_runs=n_runs, n_jobs=4)) == expected
@@ -227,13 +227,19 @@ def test_ctrl_c_in_a_function_ends_the_simulation(tmp_path: Path, start: Start) 
     assert said.split() == ["at", "work", "interrupted", "whole"][2:]
 
 
-def test_a_signal_between_functions_ends_it_too() -> None:
+def test_a_signal_between_functions_ends_it_too_and_the_message_says_how_to_resume(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     def raises(params: object) -> float:
         signal.raise_signal(signal.SIGINT)
         return 0.0
 
     with pytest.raises(KeyboardInterrupt):
         federation().simulate({"north": raises, "south": raises}, n_runs=2)
+    assert "its trials are not kept; name a folder with out=.." in caplog.text
+    with pytest.raises(KeyboardInterrupt):
+        federation().simulate({"north": raises, "south": raises}, out=tmp_path / "results")
+    assert f"finished trials are in {tmp_path / 'results'}; call simulate again with resume=True" in caplog.text
 
 
 def test_definitions_are_checked_by_the_program() -> None:
@@ -262,7 +268,7 @@ def test_definitions_are_checked_by_the_program() -> None:
         labs.simulate(FUNCTIONS, n_jobs="2")  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="objectives = .*, expected a dict"):
         labs.simulate([FUNCTIONS["north"]])  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match=r"objectives\['south'\] = 3 is no function"):
+    with pytest.raises(TypeError, match=r"objectives\['south'\] = 3 is not a function"):
         labs.simulate({**FUNCTIONS, "south": 3})  # type: ignore[dict-item]
 
 
@@ -288,7 +294,51 @@ def rows_of_x(result: fedbo.FederationResult) -> list[object]:
 def test_options_that_contradict_each_other_are_refused(tmp_path: Path) -> None:
     labs = fedbo.Federation("labs", {"x": fedbo.Float(0.0, 1.0)}, agents=["a", "b"], rounds=2, direction="maximize")
     functions = {"a": lambda params: params["x"], "b": lambda params: -params["x"]}
-    with pytest.raises(fedbo.DefinitionError, match="one of both"):
+    with pytest.raises(fedbo.DefinitionError, match="choose one of them"):
         labs.simulate(functions, out=tmp_path / "out", resume=True, overwrite=True)
-    with pytest.raises(fedbo.DefinitionError, match="arguments of their own"):
+    with pytest.raises(fedbo.DefinitionError, match="separate arguments"):
         fedbo.Federation("labs", {"x": fedbo.Float(0, 1)}, agents=["a", "b"], rounds=2, direction="maximize", federation={})
+
+
+def test_a_party_with_observations_tells_them_once(tmp_path: Path) -> None:
+    space = {"x": fedbo.Float(0, 1)}
+    grid = [({"x": place / 20}, (place / 20 - 0.3) ** 2) for place in range(21)]
+    study = fedbo.Study("south", space, direction="minimize", storage=tmp_path / "south.db")
+    for params, value in grid:
+        study.tell(study.enqueue(params), value)
+    (table,) = study.export(tmp_path / "south.csv")
+
+    def basic(**options: object) -> fedbo.Federation:
+        return fedbo.Federation(
+            "basic", space, agents=["north", "south"], rounds=3, direction="minimize", algorithm="fts", initial=2,
+            options={"local_prob": 0.0}, **options,
+        )  # fmt: skip
+
+    def far(params: Any) -> float:
+        return float((params["x"] - 0.9) ** 2)
+
+    places = [grid, iter(grid), study, str(table), table, f"sqlite:{tmp_path / 'south.db'}#south"]
+    results = [basic(observations={"south": given}).simulate({"north": far}) for given in places]
+    first = results[0].rows
+    assert {row.agent for row in first} == {"north"} and len(first) == 5
+    told = [row for row in first if row.source == "message:south"]
+    assert len(told) == 1 and abs(told[0].params["x"] - 0.3) < 0.1
+    assert all(result.rows == first for result in results)
+
+    both = basic(observations={"south": grid})
+    with pytest.raises(fedbo.DefinitionError, match="makes no queries: give it no function"):
+        both.simulate({"north": far, "south": far})
+    for given, message in [
+        ({"east": grid}, "no agent is named \"east\""),
+        ({"south": []}, "there is none"),
+        ({"south": [({"x": 7.0}, 1.0)]}, "observation 0"),
+        ({"south": [({"x": 0.5}, math.nan)]}, "observation 0"),
+        ({"south": "none.csv"}, "cannot be read"),
+        ({"south": grid, "north": grid}, "no agent is left"),
+    ]:
+        with pytest.raises(fedbo.DefinitionError, match=message):
+            basic(observations=given)
+    with pytest.raises(TypeError, match="pairs of a dict"):
+        basic(observations={"south": [0.5]})
+    with pytest.raises(TypeError, match="not a number"):
+        basic(observations={"south": [({"x": 0.5}, "good")]})

@@ -1,4 +1,4 @@
-"""A federation inside Flower: a grid without a runtime, processes that are killed, and a SuperLink with SuperNodes."""
+"""A federation in Flower: a grid without a runtime, killed processes, and a SuperLink with SuperNodes."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ Node = Callable[[Message, Context], Message]
 
 
 class Grid:
-    """What a ServerApp uses of Flower's grid. Each message is handled in a thread of its own, by ``node``."""
+    """The part of Flower's grid that a ServerApp uses. ``node`` handles each message in a thread of its own."""
 
     def __init__(self, configs: list[dict[str, Any]], node: Node = client_app.app) -> None:
         self.contexts = {index + 1: context(index + 1, config) for index, config in enumerate(configs)}
@@ -86,7 +86,7 @@ def exchange(grid: Grid, service: _exchange.Service) -> _exchange.Exchange:
 
 
 class World:
-    """A study on a ServerApp's machine, and the agents' files on those of their nodes."""
+    """A study on a ServerApp's machine, and the agents' files on their nodes' machines."""
 
     def __init__(self, folder: Path, program: Run, text: str, privacy: str = "", seed: int | None = 7) -> None:
         folder.mkdir()
@@ -108,7 +108,7 @@ class World:
         return [fedbo.Agent(self.folder / f"home-{lab}") for lab in range(len(self.configs))]
 
     def run(self, grid: Grid, is_over: Callable[[_exchange.States], bool] | None = None) -> dict[int, str]:
-        """A ServerApp, with shorter pauses. Returns the states of nodes."""
+        """Run a ServerApp with shorter pauses, and return the states of the nodes."""
         coordinator = _coordinator.Coordinator(self.data)
         try:
             over = is_over or server_app._End(coordinator, str(coordinator.study(None)["study"]))
@@ -136,7 +136,7 @@ def test_agents_in_flower_equal_those_over_http_and_a_simulation(
     for lab, name in enumerate(labs.agents):
         rows = [(t.params["x"], t.params["y"], t.value) for t in result.rows if t.agent == name]
         assert rows == in_flower[lab]
-    # Two for each round and agent, and four for the enrolment and the beginning.
+    # Two messages per round and agent, and four for the enrolment and the beginning.
     assert len(grid.sent) <= 3 * (2 * 7 + 6), len(grid.sent)
 
 
@@ -168,7 +168,7 @@ def value(p):
 
 
 def in_a_process(folder: Path) -> Node:
-    """Handles a message in a process of its own, as Flower does: nothing but the node's disk outlives it."""
+    """Handle a message in a process of its own, as Flower does. Only the node's disk outlives it."""
 
     def node(message: Message, context: Context) -> Message:
         given = pickle.dumps((message.content, context.state, context.node_config))
@@ -191,7 +191,7 @@ def test_a_node_and_a_coordinator_that_are_killed_charge_nothing_twice(tmp_path:
     processes = in_a_process(world.folder)
 
     def node(message: Message, context: Context) -> Message:
-        # One agent has a process for each message, as all have in earnest.
+        # One agent has a process per message, as all agents have in production.
         return (processes if context.node_id == 3 else client_app.app)(message, context)
 
     coordinator = _coordinator.Coordinator(world.data)
@@ -203,13 +203,13 @@ def test_a_node_and_a_coordinator_that_are_killed_charge_nothing_twice(tmp_path:
             coordinator._process.wait()
         return False
 
-    # The first ServerApp loses its coordinator, and all that it knew of its nodes.
+    # The first ServerApp loses its coordinator and all its knowledge of the nodes.
     with contextlib.closing(coordinator), pytest.raises(fedbo.Error, match="has ended"):
         _exchange.Exchange(Grid(world.configs, node), coordinator, pause_s=0.05, hold_s=2.0).run(crash)  # type: ignore[arg-type]
     program("privacy", "verify", str(charged))
     grid = Grid(world.configs, node)
     assert world.run(grid) == {1: "complete", 2: "complete", 3: "complete"}
-    # The trial in which its process was killed was evaluated once more, and no other. Rounds go on without an agent that is away.
+    # Only the trial of the killed process was evaluated twice. Rounds continue without an agent that is away.
     *_, killed = world.agents()
     assert int((world.folder / "evaluated").read_text()) == len(killed.trials) + 1
     heads = set()
@@ -217,7 +217,7 @@ def test_a_node_and_a_coordinator_that_are_killed_charge_nothing_twice(tmp_path:
         status, privacy = agent.study_status(), agent.status().privacy
         assert status.finished and 5 <= status.trials <= 8 and {trial.state for trial in agent.trials} == {"complete"}
         assert privacy is not None and privacy.epsilon is not None and privacy.epsilon <= 6.0
-        # Charged at most once for each of the two rounds that collect.
+        # At most one charge for each of the two rounds that collect.
         assert 1 <= privacy.releases <= 2 and status.uploads_acknowledged <= 2
         heads.add(status.ledger_head)
     (head,) = heads
@@ -226,7 +226,7 @@ def test_a_node_and_a_coordinator_that_are_killed_charge_nothing_twice(tmp_path:
 
 
 def test_nothing_leaves_a_node_when_a_trial_ends(tmp_path: Path, program: Run) -> None:
-    """A trial of no time at all: its upload leaves at the round's set instant, in the second half of the time to collect."""
+    """A trial that takes no time: its upload is sent at the preset time of the round, in the second half of the collection."""
     world = World(tmp_path / "world", program, toml(2, "dp-fts-de", rounds=3, round_s=4.0, privacy=SIMULATED))
     took: list[float] = []
 
@@ -258,13 +258,13 @@ def test_the_end_of_a_server_app_is_that_of_its_coordinator(tmp_path: Path, prog
     server.kill()
     server.wait()
     server.stdout.close()
-    # The folder is free again, or will be in a moment.
+    # The folder is free now, or will be shortly.
     _coordinator.Coordinator(world.data).close()
 
 
 def test_what_a_node_may_not_ask_is_not_passed_on(tmp_path: Path, program: Run) -> None:
     world = World(tmp_path / "world", program, toml(2))
-    name, ours = bytes(32), [("fedbo-protocol", "2")]
+    name, ours = bytes(32), [("fedbo-protocol", "3")]
 
     def request(method: str = "GET", target: str = "/v1/openapi.json", headers: Any = ours, body: bytes = b"") -> _records.Request:
         return _records.Request(name, method, target, headers, body)
@@ -287,12 +287,12 @@ def test_what_a_node_may_not_ask_is_not_passed_on(tmp_path: Path, program: Run) 
                 coordinator.answer(refused)
         # The name of a study may have dots.
         assert coordinator.answer(request(target="/v1/studies/la..bs")).status in (401, 404)
-        # Unsigned, or signed by nobody that it knows.
+        # Unsigned, or signed by a key that the coordinator does not know.
         assert coordinator.answer(request(target="/v1/studies/labs")).status == 401
 
 
 def test_nothing_is_passed_on_to_what_took_the_port_of_a_coordinator_that_ended(tmp_path: Path, program: Run) -> None:
-    """A request has a raw vector; another user's program may listen on the port as soon as it is free."""
+    """A request contains a raw vector, and another user's program may listen on the port as soon as it is free."""
     world = World(tmp_path / "world", program, toml(2))
     with contextlib.closing(_coordinator.Coordinator(world.data)) as coordinator, socket.socket() as other:
         coordinator._process.kill()
@@ -302,13 +302,13 @@ def test_nothing_is_passed_on_to_what_took_the_port_of_a_coordinator_that_ended(
         other.listen()
         other.settimeout(0.5)
         with pytest.raises(fedbo.Error, match="has ended"):
-            coordinator.answer(_records.Request(bytes(32), "GET", "/v1/openapi.json", [("fedbo-protocol", "2")], b""))
+            coordinator.answer(_records.Request(bytes(32), "GET", "/v1/openapi.json", [("fedbo-protocol", "3")], b""))
         with pytest.raises(TimeoutError):
             other.accept()
 
 
 class Knows:
-    """A coordinator of three agents that checks a key in place of a signature."""
+    """A coordinator of three agents that checks a key instead of a signature."""
 
     def answer(self, request: _records.Request) -> _records.Answer:
         knows = request.target == "/v1/openapi.json" or dict(request.headers)["fedbo-key"] in ("a", "b", "c")
@@ -322,12 +322,12 @@ class Knows:
 
 
 def test_a_run_ends_with_its_agents_whatever_other_nodes_say() -> None:
-    """One of three agents comes back under another node. Nodes without an agent, or with another's key, say that they are complete."""
+    """One of three agents returns on another node. Nodes without an agent, or with another agent's key, report that they are complete."""
     service, gave_up, is_back = Knows(), threading.Event(), threading.Event()
     asked: dict[int, int] = {}
 
     def reply(node: int) -> tuple[str, str, str]:
-        """The word, and the key and target of the request."""
+        """The state of the reply, and the key and target of its request."""
         times = asked[node] = asked.get(node, 0) + 1
         match node:
             case 1:  # the first node of agent a
@@ -340,11 +340,11 @@ def test_a_run_ends_with_its_agents_whatever_other_nodes_say() -> None:
             case 4:  # the second node of agent a
                 gave_up.wait(10)
                 return ("complete" if times > 3 else "asking"), "a", "/v1/studies/labs"
-            case 5:  # what anybody may ask for, with the key of another
+            case 5:  # a public request with another agent's key
                 return ("complete" if times > 1 else "asking"), "b", "/v1/openapi.json"
             case 6:
                 return ("complete" if times > 1 else "asking"), "unknown", "/v1/studies/labs"
-            case 7:  # an agent of another study of the same folder
+            case 7:  # an agent of another study in the same folder
                 return ("complete" if times > 1 else "asking"), "a", "/v1/studies/wine/handouts?wait=25"
             case _:
                 return "complete", "", ""
@@ -373,7 +373,7 @@ def test_a_run_fails_if_an_agent_gave_up_and_not_if_another_node_says_so(caplog:
         server_app._report(_exchange.States({1: "complete", 2: "failed"}, {("labs", "a"): "complete", ("labs", "b"): "failed"}), "labs")
     others = {("labs", "a"): "complete", ("wine", "a"): "failed"}
     server_app._report(_exchange.States({1: "complete", 2: "failed", 3: "failed"}, others), "labs")
-    assert "elsewhere: 2" in caplog.text
+    assert "another node: 2" in caplog.text
 
 
 def test_a_node_cannot_write_into_the_log_of_a_server_app(caplog: pytest.LogCaptureFixture) -> None:
@@ -403,7 +403,7 @@ def test_records_that_are_none_of_ours_are_refused() -> None:
     with pytest.raises(_records.Malformed, match="9 requests"):
         _records.requests(_records.write("asking", [request] * 9))
     with pytest.raises(_records.Malformed, match="'method'"):
-        _records.requests(_records.write("asking", [answer]))  # an answer in place of a request
+        _records.requests(_records.write("asking", [answer]))  # an answer instead of a request
     with pytest.raises(_records.Malformed, match="'status'"):
         _records.answers(_records.write("answers", [_records.Answer(bytes(32), 7, [("a", "b")], b"")]))
     with pytest.raises(_records.Malformed, match="'id'"):
@@ -421,7 +421,7 @@ def test_a_node_that_gives_up_tells_nobody_why(tmp_path: Path, program: Run, cap
 
 
 PACE = "round_s = 42.0\ncollect_s = 40.0"
-"""Rounds in which an upload has 10 s to arrive, the longest time that there is, and which are no longer than that needs."""
+"""Rounds that give an upload 10 s to arrive, the maximum, and are no longer than this requires."""
 
 
 def paced(*, privacy: str) -> str:
@@ -434,7 +434,7 @@ def deployed(world: World) -> Deployment:
 
 @pytest.fixture
 def alone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Tests with a SuperLink run one after the other, also in several workers: rounds leave little time for processes to start."""
+    """Run tests with a SuperLink one at a time, also in several workers, because rounds leave little time for processes to start."""
     if sys.platform != "linux":
         pytest.skip("the processes of a deployment are found in /proc")
     with (tmp_path_factory.getbasetemp().parent / "superlink.lock").open("w") as lock:
@@ -446,7 +446,7 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 @pytest.mark.timeout(900, func_only=True)
 @pytest.mark.usefixtures("alone")
 def test_three_supernodes_equal_agents_over_http_and_a_simulation(tmp_path: Path, program: Run) -> None:
-    """Six private rounds in a process for each message. They take minutes: an upload has to arrive within some seconds of its set instant,
+    """Six private rounds with a process per message. They take minutes, because an upload has to arrive within seconds of its preset time
     while processes start.
     """
     text = paced(privacy=SIMULATED + "releases = 6\n")
@@ -494,7 +494,7 @@ CHARGES = "SELECT round FROM charges ORDER BY round"
 
 
 def rounds_of(agent: fedbo.Agent, query: str) -> list[int]:
-    """What an agent's log says, also while the agent runs."""
+    """Read the rounds from an agent's log, also while the agent runs."""
     with contextlib.closing(sqlite3.connect(f"file:{agent.home}/agent.db?mode=ro", uri=True)) as log:
         return [int(row[0]) for row in log.execute(query)]
 
@@ -515,7 +515,7 @@ def test_supernodes_server_apps_and_superlinks_that_are_killed_charge_nothing_tw
         return len(file.read_text().splitlines()) if file.exists() else 0
 
     def pending(after: int) -> int | None:
-        """A later round than this, if labs 0 and 1 are charged for it and have not heard that their uploads arrived."""
+        """The newest round after this one, if labs 0 and 1 are charged for it and have no acknowledgements yet."""
         waiting = [rounds_of(fedbo.Agent(world.folder / f"home-{lab}"), PENDING) for lab in range(2)]
         both = waiting[0] == waiting[1] != [] and waiting[0][-1] > after
         return waiting[0][-1] if both else None
@@ -526,17 +526,17 @@ def test_supernodes_server_apps_and_superlinks_that_are_killed_charge_nothing_tw
         def runs() -> None:
             assert run.poll() is None, flower.log("run")
 
-        # A SuperNode in the middle of a trial.
+        # Kill a SuperNode in the middle of a trial.
         wait_for("lab 2 is in its trial of round 2", lambda: evaluated(2) == 4, 300, runs)
         flower.kill_node(2)
         flower.start_node(2)
         wait_for("lab 2 evaluates its trial once more", lambda: evaluated(2) == 5, 120, runs)
-        # A ServerApp while uploads are on their way, charged and not acknowledged. Another one is started before Flower has missed the first.
+        # Kill a ServerApp while uploads are charged but not acknowledged. Another one starts before Flower has noticed.
         first = wait_for("uploads on their way", lambda: pending(2), 300, runs)
         flower.kill_server_app()
         program("privacy", "verify", ledger)
         lost, run = run, flower.stream(app, config)
-        # The SuperLink in a later round. Without a database it knows neither runs nor nodes when it is back: SuperNodes end.
+        # Kill the SuperLink in a later round. Without a database it loses its runs and nodes, and SuperNodes end.
         wait_for("uploads on their way", lambda: pending(first), 300, runs)
         flower.kill_link()
         wait_for("both runs end", lambda: lost.poll() is not None and run.poll() is not None, 120)
@@ -553,9 +553,9 @@ def test_supernodes_server_apps_and_superlinks_that_are_killed_charge_nothing_tw
     for lab, agent in enumerate(world.agents()):
         status, privacy_of = agent.study_status(), agent.status().privacy
         assert status.finished and {trial.state for trial in agent.trials} == {"complete"}
-        # The trial in which its SuperNode was killed was evaluated once more, and no other.
+        # Only the trial of the killed SuperNode was evaluated twice.
         assert evaluated(lab) == status.trials + (lab == 2) and 5 <= status.trials <= 8
-        # One charge for each round for which it made an upload, and no other.
+        # One charge for each round with an upload, and no other.
         charged = rounds_of(agent, CHARGES)
         assert charged == sorted(set(charged)) == rounds_of(agent, MADE)
         assert privacy_of is not None and privacy_of.releases == len(charged) and 3 <= len(charged) <= 6
@@ -563,6 +563,6 @@ def test_supernodes_server_apps_and_superlinks_that_are_killed_charge_nothing_tw
         heads.add(status.ledger_head)
     (head,) = heads
     assert head is not None and head.startswith("6:")
-    # One release a round: each is an entry of the chain that the agents have followed.
+    # One release per round: each is an entry of the chain that the agents have verified.
     verified = json.loads(program("privacy", "verify", ledger, "--head", head, "--json").stdout)
     assert verified["is_sound"] and verified["entries"] == 6

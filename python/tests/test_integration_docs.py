@@ -1,4 +1,4 @@
-"""The examples of docs/python-integrations.md run as they stand; packages that are missing are named."""
+"""The examples of docs/python-integrations.md run unchanged, and errors name missing packages."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import pytest
 PAGE = Path(__file__).parents[2] / "docs" / "python-integrations.md"
 EXAMPLES = re.findall(r"```py(?:thon)?\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
 NEEDS = {
+    "fedbo.integrations.mlflow": "mlflow",
     "ray import": "ray",
     "import optuna": "optuna",
     "from sklearn": "sklearn",
@@ -37,7 +38,7 @@ def test_there_are_examples_of_each() -> None:
 )
 def test_example(example: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip(package(example))
-    # Files that they write, and Ray's results, stay in a folder of their own.
+    # The examples' files and Ray's results stay in a separate folder.
     for name, value in {
         "HOME": str(tmp_path),
         "RAY_AUTH_MODE": "disabled",

@@ -1,7 +1,7 @@
-"""Pages look as they did: screenshots are compared with those that are kept in ``looks``, within a tolerance.
+"""Pages look unchanged: screenshots are compared with the reference images in ``looks``, within a tolerance.
 
-Names of folders, times and hashes are replaced before. What differs is written beside the test's temporary files. After a change that is meant,
-``FEDBO_KEEP_LOOKS=1 cargo xtask python -- -k looks`` keeps the new ones: look at each of them before it is committed.
+Folder names, times and hashes are replaced before. Differing images are written to the test's temporary files. After an intended change,
+``FEDBO_KEEP_LOOKS=1 cargo xtask python -- -k looks`` stores the new images: look at each of them before you commit it.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from conftest import Run
 pytestmark = pytest.mark.browser
 
 LOOKS = Path(__file__).parent / "looks"
-# Kept pictures are half as large as pages, which leaves out how letters are smoothed.
+# Reference images have half the size of the pages, which hides differences in font smoothing.
 SCALE = 2
-# Radius of the blur before the comparison, in pixels of a kept picture: letters may move by one.
+# Radius of the blur before the comparison, in pixels of a reference image: letters may move by one pixel.
 BLUR = 3
-# The share of pixels that may differ by more than STEP of 255, which a changed colour or a missing part exceeds.
+# Maximum share of pixels that differ by more than STEP of 255. A changed colour or a missing part exceeds it.
 SHARE, STEP = 0.001, 24
 
-# Replaces what no two runs share, and stops clocks.
+# Replaces text that differs between runs, and stops clocks.
 STILL = """() => {
   for (let timer = 1; timer < 10000; timer += 1) clearInterval(timer);
   const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
@@ -63,7 +63,7 @@ high = 5.0
 
 
 def look(page: Page, name: str, folder: Path, part: str | None = None) -> None:
-    """Compares a page, or a part of it, with what is kept."""
+    """Compare a page, or a part of it, with its reference image."""
     shows = page.page
     shows.wait_for_function("() => document.fonts.status === 'loaded' && [...document.images].every(image => image.complete)")
     shows.evaluate(STILL)
@@ -104,7 +104,7 @@ def test_looks_of_studies_and_runs(
     for name, address, selector in [
         ("list", served.url, "tbody a"),
         ("study", f"{served.base}?study=0-1", ".uplot"),
-        ("trial", f"{served.base}?study=0-1&trial=7", "section h2"),
+        ("trial", f"{served.base}?study=0-1&trial=13", "section h2"),
         ("run", f"{served.base}?folder=0-many&agent=lab+1", ".uplot"),
     ]:
         page.open(address, selector)

@@ -1,4 +1,4 @@
-"""The pages of a coordinator's operator in a real browser: a federation over a network as it runs, and a large one."""
+"""The coordinator's operator pages in a real browser: a running federation over a network, and a large one."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ N_AGENTS = 3
 
 
 class Coordinator:
-    """A coordinator with its pages, and the agents of its one study."""
+    """A coordinator with its pages, and the agents of its only study."""
 
     def __init__(self, folder: Path, program: Run) -> None:
         self.folder = folder
@@ -57,7 +57,7 @@ class Coordinator:
         self.serve()
 
     def serve(self) -> None:
-        """Starts it, or starts it again at the same addresses."""
+        """Start the coordinator, or restart it at the same addresses."""
         words = ["coordinator", "run", "--json", "--listen", self.listen]
         words += ["--dashboard", self.pages, "--dashboard-token", "token"]
         self.service = self.start(*words)
@@ -105,16 +105,16 @@ def test_an_operator_sees_who_is_late_and_what_was_spent(coordinator: Coordinato
     assert "0 of 3" in shown(shows)
     shows.click("tbody a")
     wait_for_text(shows, "state\nwaiting")
-    assert "Nobody has delivered" in shown(shows)
+    assert "No agent has delivered" in shown(shows)
     for agent in range(N_AGENTS):
         coordinator.enrol(agent, program)
-    # The last one is away: it is waited for, and the others go on without it.
+    # The last agent is away: the round waits for it, and then continues without it.
     for agent in range(N_AGENTS - 1):
         coordinator.run(agent)
     wait_for_text(shows, "1: lab 2", 60)
     wait_for_text(shows, "2 of 3")
     wait_for_text(shows, "Epsilon after each release")
-    # The coordinator is killed, and comes back at the same address with the same token: the page goes on.
+    # The coordinator is killed and restarted at the same address with the same token. The page continues.
     coordinator.service.kill()
     coordinator.service.wait()
     wait_for_text(shows, "trying again")
@@ -138,10 +138,10 @@ def test_an_operator_sees_who_is_late_and_what_was_spent(coordinator: Coordinato
 
 
 def sends(coordinator: Coordinator, page: Page, n_agents: int, n_rounds: int) -> Any:
-    """A page to which a coordinator seems to send a large study: a thousand processes would measure themselves."""
+    """A page with simulated responses of a coordinator with a large study. A thousand real processes would distort the measurement."""
     roster = [{"agent": f"lab {slot}", "state": "enrolled", "silent_s": slot % 50} for slot in range(n_agents)]
     rounds = [[number, "".join("0" if (slot + number) % 7 == 0 else "1" for slot in range(n_agents))] for number in range(n_rounds)]
-    about = {"study": "many", "place": "here", "algorithm": "fts", "rounds": 9999, "round_s": 60.0, "collect_s": None}
+    about = {"study": "many", "place": "here", "algorithm": "fts", "rounds": 9999, "round_s": 60.0, "first_round_s": 60.0, "collect_s": None}
     news = {"state": "running", "round": n_rounds - 1, "elapsed_s": 12.5, "collects": True, "ledger_head": None, "releases": 0}
     body = f"event: study\nid: 1\ndata: {json.dumps({**news, 'error': None, 'roster': roster, 'delivered': rounds})}\n\n"
     shows = page.open(coordinator.entrance, "tbody a")
@@ -159,7 +159,7 @@ def test_old_rounds_are_forgotten_and_the_keyboard_keeps_its_place(coordinator: 
     assert shows.evaluate("document.querySelector('canvas.grid').width") < 5000
     region = shows.query_selector("[aria-label=agents]")
     region.focus()
-    # The events end, and come again.
+    # The event stream ends and is reopened.
     wait_for_text(shows, "trying again")
     shows.wait_for_timeout(4000)
     assert region.evaluate("each => each.isConnected && document.activeElement === each")
@@ -183,5 +183,5 @@ def test_a_thousand_agents_and_a_hundred_rounds_are_shown_at_once(coordinator: C
     print(json.dumps({"first paint ms": painted, "all shown s": whole, "interactions ms": slowest}))
     assert re.search(r"lab \d+, round \d+: (not )?delivered", shown(shows))
     assert "111 agents" in shown(shows)
-    # Far above what is measured (docs/dashboard.md): this fails where something hangs, not where a machine is busy.
+    # Far above the measured times (docs/dashboard.md): fails if something hangs, not if the machine is busy.
     assert max(painted, *slowest.values()) < 5000

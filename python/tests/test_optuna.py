@@ -1,8 +1,8 @@
-"""fedbo inside Optuna: Optuna's own tests of samplers, and what they leave out.
+"""fedbo in Optuna: Optuna's own tests of samplers, and cases that they do not cover.
 
-Of the suites in ``optuna.testing.pytest_samplers``, ``MultiObjectiveSamplerTestCase`` is not run: the samplers are for one
-objective, which ``SingleOnlySamplerTestCase`` checks. Nothing else is skipped. ``FederatedSampler`` runs no suite: the suites ask
-for any space, and its space is the federation's.
+Of the suites in ``optuna.testing.pytest_samplers``, ``MultiObjectiveSamplerTestCase`` is not run, because the samplers are
+single-objective, which ``SingleOnlySamplerTestCase`` checks. Nothing else is skipped. ``FederatedSampler`` runs no suite: the suites use
+arbitrary search spaces, and its space is given by the federation.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def quiet() -> None:
 
 @pytest.fixture
 def sqlite(tmp_path: Path) -> Iterator[Callable[[], Any]]:
-    """Opens one SQLite file, laid out; closes what it opened."""
+    """Open a SQLite file with its tables, and close it after the test."""
     opened = []
 
     def connect() -> Any:
@@ -83,7 +83,7 @@ class TestOptunasOwn(BasicSamplerTestCase, RelativeSamplerTestCase, SingleOnlySa
 
 
 class TestOptunasOwnFromTheSecondTrial(RelativeSamplerTestCase):
-    """The same by the surrogate instead of the initial design."""
+    """The same suite for the surrogate instead of the initial design."""
 
     @pytest.fixture
     def sampler(self) -> Callable[[], Any]:
@@ -135,7 +135,7 @@ def test_points_are_those_of_a_study_of_fedbo() -> None:
         own.tell(asked, value(asked.params))
         trial = study.ask(study.sampler.infer_relative_search_space(study, None))
         study.tell(trial, value(asked.params))
-        # Optuna's grid has values such as 0.15000000000000002, and ours 0.15.
+        # Optuna's grid has values such as 0.15000000000000002 instead of 0.15.
         share = trial.params["share"]
         assert trial.params == {**asked.params, "share": share} and share == pytest.approx(asked.params["share"])
         assert study.trials[number].user_attrs["fedbo:source"] == asked.source
@@ -254,8 +254,8 @@ def test_waiting_points_are_open() -> None:
     study = optuna.create_study(sampler=FedboSampler(space, seed=0))
     asked = [study.ask(space).params["n"]]
     study.enqueue_trial({"n": asked[0] % 3 + 1})
-    asked.append(study.ask(space).params["n"])  # the waiting one
-    study.enqueue_trial({"n": 99})  # not in the space: of no account
+    asked.append(study.ask(space).params["n"])  # the waiting trial
+    study.enqueue_trial({"n": 99})  # not in the space, so it is ignored
     assert study.ask(space).params["n"] not in asked
     asked.append(study.ask(space).params["n"])
     assert sorted(asked) == [1, 2, 3]
@@ -274,7 +274,7 @@ def test_failed_and_pruned_trials_are_points_that_did_not_succeed() -> None:
     study.optimize(failing, n_trials=25, catch=(RuntimeError,))
     states = [trial.state for trial in study.trials]
     assert TrialState.PRUNED in states and TrialState.FAIL in states
-    # The best value lies beside the failures, and few trials are lost to them.
+    # The best value is next to the failures, and few trials are lost to them.
     assert study.best_value < -0.8
     assert states[-12:].count(TrialState.COMPLETE) >= 8
 
@@ -411,7 +411,7 @@ def test_an_agent_is_told_of_failures_and_of_nothing_that_it_did_not_ask(caplog:
 def test_an_agent_is_told_no_value_of_another_point() -> None:
     agent = fedbo.Study("agent", {"x": fedbo.Float(-2, 2)}, direction="minimize")
     study = optuna.create_study(sampler=FederatedSampler({"x": fedbo.Float(-2, 2)}, agent))
-    # A narrower range than the federation's: where the agent's point is outside, another is sampled.
+    # A narrower range than the federation's: if the agent's point is outside, another value is sampled.
     study.optimize(lambda t: float(t.suggest_float("x", -0.1, 0.1)), n_trials=8)
     asked = agent.trials
     for trial, held in zip(study.trials, asked, strict=True):
@@ -453,7 +453,7 @@ def test_an_agent_is_asked_by_one_thread_at_a_time() -> None:
 
 
 class OneAtATime:
-    """As a network's agent: a trial that was asked for and not told is given again."""
+    """Like an agent over a network: a trial that was asked for but not told is returned again."""
 
     def __init__(self) -> None:
         self.study = fedbo.Study("agent", SHARED, direction="minimize")
@@ -480,14 +480,14 @@ def test_an_interrupted_trial_has_failed_and_one_that_was_left_is_given_again() 
 
     with pytest.raises(KeyboardInterrupt):
         study.optimize(interrupted, n_trials=5)
-    # Optuna counts it as failed, and so does the agent.
+    # Both Optuna and the agent count it as failed.
     assert [trial.state for trial in agent.study.trials] == ["complete", "complete", "failed"]
     left = study.ask()
     x = left.suggest_float("x", -2, 2)
     study.optimize(interrupted, n_trials=2)
     assert study.trials[4].params["x"] == x
     assert [trial.state for trial in agent.study.trials[3:]] == ["complete"] * 2
-    study.tell(left, 1.0)  # the agent has its value already
+    study.tell(left, 1.0)  # the agent already has its value
     assert agent.study.trials[3].value == study.trials[4].value
 
 
@@ -521,12 +521,12 @@ def test_a_new_study_learns_from_an_imported_one(tmp_path: Path, monkeypatch: py
     old.optimize(shared_objective, n_trials=5)
     assert len(import_study(old, "sqlite:old.db").trials) == 25
     new = fedbo.Study("new", SHARED, direction="minimize", old_studies=["sqlite:old.db"])
-    # Its first query asks the old study, which knows where the best point is.
+    # The first query uses the old study, which has the location of the best point.
     first = new.ask()
     assert first.params["kind"] == "b" and abs(float(first.params["x"]) - 1) < 0.6
     other = optuna.create_study(study_name="old", sampler=optuna.samplers.RandomSampler(seed=1))
     other.optimize(shared_objective, n_trials=3)
-    with pytest.raises(fedbo.DefinitionError, match="another trial 0"):
+    with pytest.raises(fedbo.DefinitionError, match="a different trial 0"):
         import_study(other, "sqlite:old.db")
 
 
@@ -534,7 +534,7 @@ def test_a_new_study_learns_from_an_imported_one(tmp_path: Path, monkeypatch: py
 def test_a_fork_samples_whatever_its_parent_was_doing(tmp_path: Path) -> None:
     sampler = FedboSampler({"x": FloatDistribution(-2, 2)}, seed=0)
     study = optuna.create_study(sampler=sampler)
-    with sampler._lock:  # as another thread of the parent holds it
+    with sampler._lock:  # as if another thread of the parent held it
         child = os.fork()
         if child == 0:
             signal.alarm(30)
@@ -544,7 +544,7 @@ def test_a_fork_samples_whatever_its_parent_was_doing(tmp_path: Path) -> None:
 
 
 def test_an_import_goes_on_whatever_was_added_meanwhile(tmp_path: Path) -> None:
-    # Values of a grid are not those of the file to the bit, and a point that occurs twice makes a study noisy.
+    # Values on a grid may differ from those of the file in the last bits. A repeated point makes a study noisy.
     grid = {"x": FloatDistribution(0.0, 0.9, step=0.3)}
     old = optuna.create_study(study_name="old")
     storage = f"sqlite:{tmp_path}/old.db"
@@ -568,6 +568,30 @@ def test_an_import_leaves_out_what_has_no_place() -> None:
     assert [trial.value for trial in imported.trials] == [1.0, 2.0]
     with pytest.raises(fedbo.DefinitionError, match="no parameter in common"):
         import_study(optuna.create_study(study_name="empty"))
+
+
+@pytest.mark.filterwarnings("ignore::optuna.exceptions.ExperimentalWarning")
+def test_several_objectives_and_constraints_are_imported() -> None:
+    old = optuna.create_study(study_name="ovens", directions=["minimize", "maximize"])
+    old.set_metric_names(["loss", "speed"])
+    for x in (0.0, 0.5, 1.0):
+        attributes = {"constraints": [x - 0.6]}
+        old.add_trial(
+            optuna.create_trial(
+                params={"x": x},
+                distributions={"x": FloatDistribution(0, 1)},
+                values=[x, 2 * x],
+                system_attrs=attributes,
+            )
+        )
+    incomplete = optuna.create_trial(params={"x": 0.1}, distributions={"x": FloatDistribution(0, 1)}, values=[0.1, 0.2])
+    old.add_trial(incomplete)
+    imported = import_study(old)
+    assert [dict(trial.outcomes) for trial in imported.trials] == [
+        {"loss": x, "speed": 2 * x, "constraint_0": x - 0.6} for x in (0.0, 0.5, 1.0)
+    ]
+    assert [trial.feasible for trial in imported.trials] == [True, True, False]
+    assert imported.objectives == {"loss": "minimize", "speed": "maximize"}
 
 
 def test_the_package_for_optunahub_is_the_same() -> None:

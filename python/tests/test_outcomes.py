@@ -10,6 +10,8 @@ from typing import Any
 import fedbo
 import pytest
 
+from conftest import Run
+
 SPACE = {"x": fedbo.Float(-1.0, 2.0)}
 
 
@@ -72,9 +74,9 @@ def test_trials_are_told_by_name() -> None:
     study = two()
     trial = study.ask()
     wrong: list[tuple[Any, str]] = [
-        (0.5, "what is told is 0.5, expected a dict with near_0, near_1, size"),
+        (0.5, "the told result is 0.5, expected a dict with near_0, near_1, size"),
         ({"near_0": 1.0, "near_1": 1.0}, "without 'size'"),
-        ({"near_0": 1.0, "near_1": 1.0, "size": 1.0, "weight": 1.0}, "'weight', which is no number of this study"),
+        ({"near_0": 1.0, "near_1": 1.0, "size": 1.0, "weight": 1.0}, "'weight', which is not a number of this study"),
         ({"near_0": 1.0, "near_1": 1.0, "size": "1"}, "'size' = '1', which is not a number"),
     ]
     for given, message in wrong:
@@ -118,7 +120,7 @@ def test_definitions_that_cannot_be_used_are_refused() -> None:
         ({"direction": "minimize", "constraints": {"ms": {}}}, "has no bound"),
         ({"direction": "minimize", "constraints": {"ms": {"at_most": 1, "at_least": 0}}}, "both at_most and at_least"),
         ({"direction": "minimize", "constraints": {"x": {"at_most": 1}}}, "is the name of a parameter too"),
-        ({"direction": "minimize", "constraints": {"ms": {"at_most": 1}}, "strategy": "ts"}, "does not go with"),
+        ({"direction": "minimize", "constraints": {"ms": {"at_most": 1}}, "strategy": "ts"}, "cannot be combined with"),
         ({"direction": "minimize", "constraints": {"ms": {"at_most": 1}}, "early_stopping": {"rule": "median", "epochs": 5}}, "cannot be combined"),
     ]
     for options, message in cases:
@@ -149,3 +151,69 @@ def test_pictures_tables_and_insight_are_of_all_numbers(tmp_path: Path) -> None:
     (path,) = study.export(tmp_path / "trials.json")
     first = json.loads(path.read_text())["trials"][0]
     assert first["outcomes"] == study.trials[0].outcomes
+
+
+def table_equals_program(study: fedbo.Study, program: Run) -> list[dict[str, Any]]:
+    """Compare ``trials_dataframe`` with ``fedbo trials --json`` cell by cell, and return the program's trials."""
+    pandas = pytest.importorskip("pandas")
+    table = study.trials_dataframe()
+    theirs = json.loads(program("trials", study.storage, "--json").stdout)["trials"]
+    assert len(table) == len(theirs) > 0
+
+    def cell(row: Any, column: str) -> Any:
+        value = row[column]
+        return None if not isinstance(value, str) and pandas.isna(value) else value
+
+    for (_, row), trial in zip(table.iterrows(), theirs, strict=True):
+        assert (row["number"], row["state"], row["source"]) == (trial["number"], trial["state"], trial["source"])
+        assert cell(row, "value") == trial["value"], trial
+        assert {name: cell(row, f"params_{name}") for name in study.space} == trial["parameters"]
+        for name, number in trial.get("outcomes", {}).items():
+            assert name == "value" or cell(row, f"outcomes_{name}") == number
+        if "feasible" in trial:
+            assert row["feasible"] == trial["feasible"]
+        assert (cell(row, "message") is None) == (trial["failure"] is None and trial["stopped_because"] is None)
+        assert cell(row, "seconds") == pytest.approx(trial["evaluate_seconds"])
+    return list(theirs)
+
+
+TUNED = {"rate": fedbo.Float(1e-5, 1.0, log=True), "units": fedbo.Int(2, 64, log=True), "kind": ["a", "b"]}
+
+
+def loss_of(params: Any) -> float:
+    if params["units"] > 40:
+        raise RuntimeError("too large")
+    return abs(math.log10(params["rate"]) + 2) + params["units"] / 64
+
+
+def test_the_table_has_the_values_of_fedbo_trials(tmp_path: Path, program: Run) -> None:
+    small = fedbo.Study("small", TUNED, direction="minimize", storage=tmp_path / "small.db")
+    small.optimize(loss_of, n_trials=14, failures_max=0)
+    large = fedbo.Study("large", TUNED, direction="maximize", storage=tmp_path / "large.db")
+    large.optimize(loss_of, n_trials=14, failures_max=0)
+    large.ask()
+    for study in (small, large):
+        states = {trial["state"] for trial in table_equals_program(study, program)}
+        assert {"complete", "failed"} <= states
+
+    def train(trial: fedbo.Trial) -> float:
+        for epoch in range(1, 10):
+            if trial.report(epoch, loss_of(trial.params) + 1 / epoch):
+                break
+        return 0.0
+
+    stopping = fedbo.Study(
+        "stopping", TUNED, direction="minimize", storage=tmp_path / "stopping.db", early_stopping={"rule": "asha", "epochs": 9}
+    )
+    stopping.optimize(train, n_trials=24, failures_max=0)
+    stopped = [trial for trial in table_equals_program(stopping, program) if trial["state"] == "stopped"]
+    assert stopped and all(trial["value"] is not None for trial in stopped)
+
+    bounds = {"megabytes": {"at_most": 3.0}}
+    bound = fedbo.Study("bound", TUNED, direction="maximize", storage=tmp_path / "bound.db", constraints=bounds)
+    bound.optimize(lambda params: {"value": loss_of(params), "megabytes": params["units"] / 8}, n_trials=14, failures_max=0)
+    assert {trial.get("feasible") for trial in table_equals_program(bound, program)} >= {True, False}
+    goals = {"error": "minimize", "speed": "maximize"}
+    several = fedbo.Study("several", TUNED, objectives=goals, storage=tmp_path / "several.db")
+    several.optimize(lambda params: {"error": loss_of(params), "speed": 1.0 / params["units"]}, n_trials=14, failures_max=0)
+    table_equals_program(several, program)

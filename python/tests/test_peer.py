@@ -1,4 +1,4 @@
-"""Peers of a federation of neighbours: functions in place of commands, equal to a simulation."""
+"""Peers of a federation of neighbours: functions instead of commands, with the same results as a simulation."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def objective(best: float) -> Callable[[dict[str, Any]], float]:
 
 
 def peers(folder: Path) -> list[fedbo.Peer]:
-    """The peers of a federation, on ports that are free."""
+    """The peers of a federation, on free ports."""
     (folder / "federation.toml").write_text(FEDERATION + "".join(f'[[agents]]\nname = "{name}"\n' for name in NAMES))
     sockets = [socket.socket() for _ in NAMES]
     for each in sockets:
@@ -56,9 +56,9 @@ def peers(folder: Path) -> list[fedbo.Peer]:
     return [fedbo.Peer(folder / f"{name}.toml") for name in NAMES]
 
 
-def test_peers_with_functions_equal_a_simulation(tmp_path: Path) -> None:
+def test_peers_with_functions_equal_a_simulation(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     north, east = peers(tmp_path)
-    with pytest.raises(fedbo.DefinitionError, match="no peer has begun here"):
+    with pytest.raises(fedbo.DefinitionError, match="no peer has started here"):
         north.status()
     calls = 0
 
@@ -71,6 +71,7 @@ def test_peers_with_functions_equal_a_simulation(tmp_path: Path) -> None:
 
     with pytest.raises(KeyboardInterrupt):
         north.run(interrupted)
+    assert "run it again to continue from there" in caplog.text
     assert north.status().trials == 1
     other: list[fedbo.PeerReport] = []
     thread = threading.Thread(target=lambda: other.append(east.run(objective(0.5))))

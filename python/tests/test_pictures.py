@@ -1,4 +1,4 @@
-"""Pictures and insight of a study: those of the program, from Python."""
+"""Pictures and insight of a study from Python, compared with the program."""
 
 from __future__ import annotations
 

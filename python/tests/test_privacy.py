@@ -1,4 +1,4 @@
-"""The cost of privacy: the numbers of the program, as functions."""
+"""The cost of privacy: the results of the program as functions."""
 
 from __future__ import annotations
 

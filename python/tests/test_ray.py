@@ -1,4 +1,4 @@
-"""fedbo inside Ray Tune."""
+"""fedbo in Ray Tune."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-# Ray writes a token into the home, and gives up early on a machine that is busy, unless told otherwise before it is imported.
+# By default Ray writes a token into the home folder and times out early on a busy machine. The settings must precede its import.
 os.environ.setdefault("RAY_AUTH_MODE", "disabled")
 os.environ.setdefault("RAY_raylet_start_wait_time_s", "300")
 os.environ.setdefault("RAY_DISABLE_IMPORT_WARNING", "1")
 
 pytestmark = [
     pytest.mark.ray,
-    pytest.mark.filterwarnings("default"),  # Ray's own
+    pytest.mark.filterwarnings("default"),  # for warnings of Ray
 ]
 
 ray = pytest.importorskip("ray")
@@ -97,7 +97,7 @@ def test_saved_and_restored_it_goes_on_as_if_there_had_been_no_end(tmp_path: Pat
     assert run(saved, 7) == configs[:7]
     running = saved.suggest("t7")
     saved.save(str(tmp_path / "searcher.pkl"))
-    other = FedboSearch()  # without arguments: all is in the file
+    other = FedboSearch()  # without arguments, because the file has the whole state
     other.restore(str(tmp_path / "searcher.pkl"))
     assert other.suggest("t7") == running == configs[7]
     other.on_trial_complete("t7", {"loss": value(configs[7])})
@@ -110,7 +110,7 @@ def test_points_to_evaluate_come_first() -> None:
     found = search(points_to_evaluate=points)
     assert [found.suggest("0"), found.suggest("1")] == points
     assert found.suggest("2") not in points
-    with pytest.raises(fedbo.DefinitionError, match="no point of the search space"):
+    with pytest.raises(fedbo.DefinitionError, match="not a point of the search space"):
         search(points_to_evaluate=[{"x": 9.0, "kind": "a"}])
 
 
@@ -177,7 +177,7 @@ def test_metric_and_mode_are_demanded() -> None:
 
 @pytest.mark.timeout(600)
 def test_twenty_trials_with_a_scheduler(tmp_path: Path) -> None:
-    def trainable(config: dict[str, Any]) -> None:  # sent to workers as it is, who cannot import this module
+    def trainable(config: dict[str, Any]) -> None:  # pickled by value, because workers cannot import this module
         for epoch in range(1, 5):
             tune.report({"loss": (config["x"] - 0.5) ** 2 + config["offset"] + 1 / epoch})
 

@@ -1,4 +1,4 @@
-"""fedbo inside scikit-learn."""
+"""fedbo in scikit-learn."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ TREE = {"max_depth": fedbo.Int(1, 6), "criterion": ["gini", "entropy"]}
 
 
 class Peak(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """A stand-in whose score is known, and which can fail."""
+    """A fake estimator with a known score. It can fail."""
 
     def __init__(self, x: float = 0.0, fails_above: float = 9.0, kind: Any = None) -> None:
         self.x = x
@@ -159,7 +159,7 @@ def test_failed_fits_are_failures() -> None:
     assert failed and all(x > 1 for x in failed)
     assert len(failed) + len(search.cv_results_["params"]) == 20
     assert abs(search.best_params_["x"] - 0.5) < 0.1
-    # In a batch with others, a failure has its row.
+    # In a batch with successful fits, a failure has a row.
     batches = FedboSearchCV(Peak(fails_above=1.0), PEAK, n_trials=8, batch_size=8, cv=2, random_state=0)
     with pytest.warns(FitFailedWarning):
         batches.fit(X, Y)

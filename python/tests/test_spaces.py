@@ -1,4 +1,4 @@
-"""Properties of definitions: whatever is declared reads back, and every point is within it."""
+"""Properties of definitions: every declaration can be read back, and every point is within its space."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_every_point_is_in_its_space(space: dict[str, fedbo.Float | fedbo.Int | 
                 assert declared.low <= value <= declared.high
                 assert isinstance(value, int if isinstance(declared, fedbo.Int) else float)
         study.tell(trial, math.sin(number))
-        study.enqueue(trial.params)  # what was asked for is a point
+        study.enqueue(trial.params)  # a proposed point is valid
         study.tell(study.ask(), math.cos(number))
 
 

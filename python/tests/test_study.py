@@ -1,12 +1,15 @@
-"""Studies in one process: ask and tell, functions as objectives, what is refused."""
+"""Studies in one process: ask and tell, functions as objectives, invalid arguments."""
 
 from __future__ import annotations
 
 import logging
 import math
+import os
 import pickle
+import signal
 import threading
 import time
+import typing
 from pathlib import Path
 
 import numpy as np
@@ -112,7 +115,7 @@ def test_every_kind_of_parameter_comes_back_as_it_was_declared() -> None:
         (True, "returned True, which is not a number"),
         ([1.0, 2.0], "returned list, which is not a number"),
         (1j, "returned complex, which is not a number"),
-        (10**400, "returned int, which is not a number"),
+        (10**400, "returned a whole number that is too large for a floating-point number"),
         (math.nan, "returned NaN, which is not a finite number"),
         (math.inf, "returned inf, which is not a finite number"),
     ],
@@ -195,7 +198,7 @@ def test_callbacks_see_every_trial_and_may_stop() -> None:
 
     with pytest.raises(RuntimeError, match="mine"):
         study.optimize(parabola, 10, callbacks=[raises])
-    assert study.trials[4].state == "complete"  # it was told before the callback
+    assert study.trials[4].state == "complete"  # the trial is told before the callback
 
 
 def test_threads_evaluate_at_once() -> None:
@@ -269,21 +272,21 @@ def test_enqueue_release_and_retry() -> None:
     study.tell(again, failed="out of memory")
     retried = study.retry(again)
     assert retried.params == again.params and retried.number == 1
-    with pytest.raises(fedbo.Error, match="tried again already"):
+    with pytest.raises(fedbo.Error, match="already being retried"):
         study.retry(again)
 
 
 def test_what_is_told_twice_or_wrongly_is_refused() -> None:
     study = new()
     trial = study.ask()
-    with pytest.raises(fedbo.DefinitionError, match="one of both"):
+    with pytest.raises(fedbo.DefinitionError, match="tell either a value or failed"):
         study.tell(trial)
     with pytest.raises(fedbo.DefinitionError, match="not a finite number"):
         study.tell(trial, math.nan)
     with pytest.raises(TypeError, match="the value told is '0.5', which is not a number"):
         study.tell(trial, "0.5")
     study.tell(trial, 1.0)
-    study.tell(trial, 1.0)  # the same again is no mistake
+    study.tell(trial, 1.0)  # telling the same value again is allowed
     with pytest.raises(fedbo.StorageError):
         study.tell(trial, 2.0)
     with pytest.raises(fedbo.DefinitionError, match=r"no trial 99; .* \(Study.trials has them\)"):
@@ -362,7 +365,7 @@ def test_studies_go_on_where_they_are_stored(tmp_path: Path) -> None:
     assert again.optimize(parabola, 9).told == 3
     loaded = fedbo.Study.load(storage)
     assert loaded.trials == again.trials
-    with pytest.raises(fedbo.DefinitionError, match="stored with other settings"):
+    with pytest.raises(fedbo.DefinitionError, match="stored with different settings"):
         new(storage=storage, seed=5)
     with pytest.raises(fedbo.StorageError):
         fedbo.Study.load(tmp_path / "absent.db")
@@ -461,7 +464,7 @@ def test_old_studies_are_learned_from(tmp_path: Path) -> None:
         "new", space, direction="minimize", strategy="rm-gp-ucb", old_studies=[f"sqlite:{tmp_path}/old.db"]
     )
     study.optimize(parabola, 1)
-    assert study.best_value < 0.5  # the first query asks the old study: a random one has 1.4 on average
+    assert study.best_value < 0.5  # the first query uses the old study; a random one has 1.4 on average
     alone = f"sqlite:{tmp_path}/old.db"
     same = fedbo.Study("same", space, direction="minimize", strategy="rm-gp-ucb", old_studies=alone)
     same.optimize(parabola, 1)
@@ -482,6 +485,30 @@ def test_files_define_studies_too(tmp_path: Path) -> None:
         fedbo.Study.from_file(file)
     with pytest.raises(fedbo.DefinitionError, match="n_trials is missing"):
         new().optimize(parabola)
+
+
+def test_ctrl_c_prints_how_to_resume_and_the_same_call_does(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    calls = 0
+
+    def interrupted(params: dict[str, float]) -> float:
+        nonlocal calls
+        calls += 1
+        if calls == 4:
+            signal.raise_signal(signal.SIGINT)
+        return parabola(params)
+
+    study = new(storage=tmp_path / "kept.db")
+    with pytest.raises(KeyboardInterrupt):
+        study.optimize(interrupted, 6)
+    assert f"the finished trials of study 'parabola' are in {study.storage}; run the same script again" in caplog.text
+    assert str(tmp_path / "kept.db") in study.storage
+    assert len([trial for trial in study.trials if trial.state == "complete"]) >= 3
+    study.optimize(parabola, 6)
+    assert [trial.state for trial in study.trials] == ["complete"] * 6
+    calls = 0
+    with pytest.raises(KeyboardInterrupt):
+        new().optimize(interrupted, 6)
+    assert "are in this process alone" in caplog.text and "storage='sqlite:parabola.db'" in caplog.text
 
 
 def test_tables_and_texts() -> None:
@@ -541,9 +568,9 @@ def test_arguments_that_are_no_dict_are_named(options: dict[str, object]) -> Non
 
 
 def test_bounds_are_numbers() -> None:
-    with pytest.raises(TypeError, match="'0' is no number"):
+    with pytest.raises(TypeError, match="'0' is not a number"):
         fedbo.Float("0", 1.0)  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="True is no number"):
+    with pytest.raises(TypeError, match="True is not a number"):
         fedbo.Int(0, True)
 
 
@@ -561,3 +588,225 @@ def test_pickles_know_where_they_were_opened(tmp_path: Path, monkeypatch: pytest
     study.optimize(parabola, 2)
     monkeypatch.chdir(tmp_path)
     assert pickle.loads(pickle.dumps(study)).trials == study.trials
+
+
+LONE = os.fsdecode(b"Messung_\xe4.csv")  # like a file name that is not UTF-8
+
+
+class Index:
+    """An integer type of another package, with ``__index__`` and nothing else."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    def __index__(self) -> int:
+        return self.number
+
+
+class Unspeakable(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (ValueError("cannot parse " + LONE), r"the objective reported: ValueError: cannot parse Messung_\udce4.csv"),
+        (ValueError("\ud800"), r"the objective reported: ValueError: \ud800"),
+        (ValueError("nul \0"), None),
+        (Unspeakable(), "the objective reported: Unspeakable: its text cannot be shown"),
+    ],
+    ids=["lone", "surrogate", "nul", "unspeakable"],
+)
+def test_an_error_of_any_text_is_a_failed_trial(error: Exception, message: str | None, n_jobs: int) -> None:
+    def fails_once(params: dict[str, fedbo.Value], seen: list[int]) -> float:
+        seen.append(1)
+        if len(seen) == 2:
+            raise error
+        return parabola(params)
+
+    study = new()
+    seen: list[int] = []
+    study.optimize(lambda params: fails_once(params, seen), n_trials=5, n_jobs=n_jobs)
+    assert sorted(trial.state for trial in study.trials) == ["complete"] * 4 + ["failed"]
+    failed = next(trial for trial in study.trials if trial.state == "failed")
+    assert message is None or failed.message == message
+
+
+class Odd:
+    """Something that an objective may return by mistake."""
+
+    shape = ()
+
+    def item(self) -> float:
+        raise RuntimeError("on a device that is gone")
+
+
+class OddMapping(dict[str, float]):
+    def __iter__(self) -> typing.Iterator[str]:
+        raise RuntimeError("no names")
+
+
+def test_a_returned_value_that_cannot_be_read_is_a_failed_trial() -> None:
+    several = {"objectives": {"a": "minimize", "b": "minimize"}}
+    for returned, options in [(Odd(), {"direction": "minimize"}), (LONE, {"direction": "minimize"}), (OddMapping(), several)]:
+        study = fedbo.Study("odd", {"x": fedbo.Float(0.0, 1.0)}, **options)
+        study.optimize(lambda params, returned=returned: returned, n_trials=2, failures_max=0)
+        assert [trial.state for trial in study.trials] == ["failed", "failed"], returned
+
+
+def test_a_handler_of_the_log_that_raises_leaves_no_trial_waiting() -> None:
+    class Raising(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            raise OSError("the disk of the log is full")
+
+    def fails(params: dict[str, fedbo.Value]) -> float:
+        raise ValueError("bad point")
+
+    study = new()
+    handler = Raising()
+    logging.getLogger("fedbo").addHandler(handler)
+    try:
+        with pytest.raises(OSError, match="disk of the log"):
+            study.optimize(fails, n_trials=3)
+    finally:
+        logging.getLogger("fedbo").removeHandler(handler)
+    assert [trial.state for trial in study.trials] == ["failed"]
+
+
+def test_texts_that_are_not_unicode_are_refused_with_the_argument() -> None:
+    space = {"x": fedbo.Float(0.0, 1.0), "kind": ["a", "b"]}
+    study = fedbo.Study("texts", space, direction="minimize")
+    trial = study.ask()
+    study.tell(trial, failed="cannot read " + LONE)
+    assert study.trials[0].message == r"cannot read Messung_\udce4.csv"
+    for act in (
+        lambda: fedbo.Study(LONE, space, direction="minimize"),
+        lambda: fedbo.Study("s", {LONE: fedbo.Float(0.0, 1.0)}, direction="minimize"),
+        lambda: fedbo.Study("s", {"kind": ["a", LONE]}, direction="minimize"),
+        lambda: fedbo.Study("s", space, direction="minimize", storage="sqlite:" + LONE),
+        lambda: fedbo.Study.load("memory:", LONE),
+        lambda: study.enqueue({"x": 0.5, "kind": LONE}),
+        lambda: study.enqueue({LONE: 0.5, "kind": "a"}),
+        lambda: fedbo.Federation("f", space, agents=["a", LONE], rounds=1, direction="minimize"),
+        lambda: fedbo.Federation("f", space, agents=["a"], rounds=1, direction="minimize", algorithm=LONE),
+        lambda: fedbo.privacy.statement(LONE),
+        lambda: fedbo.Peer("peer.toml", name=LONE),
+    ):
+        with pytest.raises(fedbo.DefinitionError, match=r"(lone surrogate|Messung_\\udce4)"):
+            act()
+
+
+def test_numbers_out_of_range_are_errors_of_fedbo() -> None:
+    space = {"x": fedbo.Float(0.0, 1.0), "n": fedbo.Int(0, 9)}
+    study = fedbo.Study("n", space, direction="minimize", early_stopping={"rule": "median", "epochs": 5})
+    trial = study.ask()
+    for act in (
+        lambda: study.tell(-1, 1.0),
+        lambda: study.tell(2**70, 1.0),
+        lambda: study.tell(-1, failed="why"),
+        lambda: study.release(-1),
+        lambda: study.retry(2**64),
+        lambda: study.report(trial, 2**70, 1.0),
+        lambda: study.report(trial, 0, 1.0),
+        lambda: study.report(-1, 1, 1.0),
+        lambda: study.enqueue({"x": 0.5, "n": 2**70}),
+        lambda: study.optimize(parabola, n_trials=-1),
+        lambda: study.optimize(parabola, n_trials=2**70),
+        lambda: study.optimize(parabola, n_trials=1, n_jobs=0),
+        lambda: study.optimize(parabola, n_trials=1, patience=2**70),
+        lambda: study.optimize(parabola, n_trials=1, failures_max=2**70),
+        lambda: fedbo.Study("s", space, direction="minimize", seed=2**70),
+        lambda: fedbo.Study("s", {"n": fedbo.Int(0, 2**70)}, direction="minimize"),
+    ):
+        with pytest.raises(fedbo.DefinitionError):
+            act()
+    for value in (True, np.bool_(True), "0.5", None, 10**400):
+        with pytest.raises(TypeError, match="the value reported is .*number"):
+            trial.report(1, value)  # type: ignore[arg-type]
+    assert [each.state for each in study.trials] == ["running"]
+
+
+def test_whole_numbers_of_other_packages_are_taken_everywhere() -> None:
+    for whole in (np.int64, np.uint8, Index):
+        study = fedbo.Study(
+            "n", {"x": fedbo.Float(0.0, 1.0), "n": fedbo.Int(whole(0), whole(9))}, direction="minimize", seed=whole(3), initial=whole(4)
+        )
+        assert study.seed == 3
+        report = study.optimize(
+            lambda params: params["x"],
+            n_trials=whole(5),
+            n_jobs=whole(1),
+            patience=whole(50),
+            failures_max=whole(3),
+        )
+        assert report.told == 5 and len(study.trials) == 5
+        assert study.enqueue({"x": 0.5, "n": whole(3)}).params["n"] == 3
+        study.tell(whole(5), 0.25)
+        assert study.trials[5].value == 0.25
+        training = fedbo.Study(
+            "t", {"x": fedbo.Float(0.0, 1.0)}, direction="minimize", early_stopping={"rule": "median", "epochs": whole(5)}
+        )
+        assert training.ask().report(whole(1), 0.5) is False
+        pair = fedbo.Federation(
+            "pair", {"x": fedbo.Float(0.0, 1.0)}, agents=["a", "b"], rounds=whole(1), direction="minimize", seed=whole(1)
+        )
+        result = pair.simulate({name: lambda params: params["x"] for name in "ab"}, n_runs=whole(1), n_jobs=whole(1))
+        assert len(result.rows) > 0
+        given = {"sampling_rate": 0.25, "noise_multiplier": 2.0, "rounds": whole(50), "agents": whole(40)}
+        assert fedbo.privacy.epsilon(**given).releases == 50
+    with pytest.raises(TypeError, match="n_trials"):
+        new().optimize(parabola, n_trials=True)
+    with pytest.raises(TypeError, match="n_trials"):
+        new().optimize(parabola, n_trials=5.0)
+
+
+def test_a_trial_of_another_study_is_refused(tmp_path: Path) -> None:
+    kept = new(storage=tmp_path / "a.db")
+    for ours, other in [(new(), new()), (kept, new(storage=tmp_path / "b.db")), (kept, new())]:
+        trial = ours.ask()
+        with pytest.raises(fedbo.DefinitionError, match="another study"):
+            other.tell(trial, 1.0)
+        other.ask()
+        for act in (
+            lambda: other.tell(trial, 1.0),
+            lambda: other.tell(trial, failed="why"),
+            lambda: other.report(trial, 1, 1.0),
+            lambda: other.release(trial),
+            lambda: other.retry(trial),
+        ):
+            with pytest.raises(fedbo.DefinitionError, match="another study"):
+                act()
+        assert [each.state for each in other.trials] == ["running"]
+        ours.tell(trial, 1.0)
+    # The same study, opened again, accepts a trial that was pickled.
+    trial = kept.ask()
+    again = fedbo.Study.load(tmp_path / "a.db")
+    again.tell(pickle.loads(pickle.dumps(trial)), 0.5)
+    assert kept.trials[trial.number].value == 0.5
+
+    def tells_another(trial: fedbo.Trial) -> float:
+        with pytest.raises(fedbo.DefinitionError, match="another study"):
+            new().tell(trial, 1.0)
+        return 0.5
+
+    new().optimize(tells_another, n_trials=1)
+
+
+def test_the_same_value_told_again_is_accepted() -> None:
+    study = new()
+    trial, other = study.ask(), study.ask()
+    study.tell(trial, 1.0)
+    study.tell(trial, 1.0)
+    study.tell(other, failed="spilled")
+    study.tell(other, failed="spilled")
+    for act in (
+        lambda: study.tell(trial, 2.0),
+        lambda: study.tell(trial, failed="spilled"),
+        lambda: study.tell(other, failed="broken"),
+        lambda: study.tell(other, 1.0),
+    ):
+        with pytest.raises(fedbo.StorageError, match="has already ended"):
+            act()
+    assert [(each.value, each.message) for each in study.trials] == [(1.0, None), (None, "spilled")]

@@ -1,8 +1,7 @@
-"""Trials in MLflow and Weights & Biases: callbacks, and the program's own export."""
+"""Trials in MLflow and Weights & Biases: callbacks and the program's own export."""
 
 from __future__ import annotations
 
-import json
 import os
 import socket
 import subprocess
@@ -16,7 +15,6 @@ from typing import Any
 
 import fedbo
 import pytest
-from fedbo._program import main
 
 
 def _study(folder: Path, **options: Any) -> fedbo.Study:
@@ -37,7 +35,7 @@ EARLY = {"epochs": 3, "rule": "median"}
 
 
 def _runs(client: Any, experiment: str) -> dict[str, Any]:
-    """The runs of an experiment, by the trial's number; the study's own as ``study``."""
+    """The runs of an experiment by the trial's number; the run of the study as ``study``."""
     found = client.get_experiment_by_name(experiment)
     runs = list(client.search_runs([found.experiment_id], max_results=1000))
     named = {run.data.tags.get("fedbo.trial", "study"): run for run in runs}
@@ -46,7 +44,7 @@ def _runs(client: Any, experiment: str) -> dict[str, Any]:
 
 
 def _content(client: Any, experiment: str) -> dict[str, Any]:
-    """All that MLflow has of a study, without what MLflow itself adds."""
+    """All data of a study in MLflow, without the fields that MLflow adds."""
     content = {}
     for name, run in _runs(client, experiment).items():
         history = {
@@ -59,7 +57,7 @@ def _content(client: Any, experiment: str) -> dict[str, Any]:
 
 
 def _check(client: Any, experiment: str, study: fedbo.Study) -> None:
-    """MLflow has exactly what the study has."""
+    """Check that MLflow has exactly the data of the study."""
     runs = _runs(client, experiment)
     parent = runs.pop("study")
     assert parent.data.params == {"direction": "minimize", "strategy": "sobol", "seed": str(study.seed)}
@@ -83,7 +81,7 @@ def _check(client: Any, experiment: str, study: fedbo.Study) -> None:
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """An MLflow server of this machine, or a skip where mlflow has none."""
+    """A local MLflow server. Skip the test if MLflow is installed without one."""
     pytest.importorskip("mlflow.server", reason="mlflow (not mlflow-skinny) is not installed", exc_type=ImportError)
     folder = tmp_path_factory.mktemp("mlflow")
     with socket.socket() as free:
@@ -111,67 +109,73 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         process.wait(30)
 
 
-def _program(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
-    monkeypatch.setattr(sys, "argv", ["fedbo", *arguments])
-    with pytest.raises(SystemExit) as ended:
-        sys.exit(main())
-    return int(ended.value.code or 0)
+@pytest.fixture(params=["server", "store"])
+def tracker(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """A tracking address: a server, or a local store."""
+    pytest.importorskip("mlflow")
+    if request.param == "server":
+        return str(request.getfixturevalue("server"))
+    pytest.importorskip("sqlalchemy")
+    return f"sqlite:///{tmp_path}/m.db"
 
 
 @pytest.mark.filterwarnings("default")
-def test_the_program_exports_to_a_server(
-    server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_study_is_logged_afterwards(tracker: str, tmp_path: Path) -> None:
     import mlflow
+    from fedbo.integrations.mlflow import log_study
 
     study = _study(tmp_path, early_stopping=EARLY)
+    with pytest.raises(fedbo.Error, match="no trial to log"):
+        log_study(study, tracker)
     study.optimize(_objective, n_trials=6)
-    client = mlflow.MlflowClient(server)
-    arguments = ("export", study.storage, "--to", f"mlflow:{server}", "--experiment", "a lab & more")
-    assert _program(monkeypatch, *arguments) == 0
-    assert "6 trials exported to" in capfd.readouterr().out
+    client = mlflow.MlflowClient(tracker)
+    assert log_study(study, tracker, "a lab & more") == 6
     _check(client, "a lab & more", study)
     before = _content(client, "a lab & more")
     study.optimize(_objective, n_trials=8)
-    assert _program(monkeypatch, *arguments, "--json") == 0
-    result = json.loads(capfd.readouterr().out)
-    assert (result["exported"], result["known"], result["open"]) == (2, 6, 0)
+    assert log_study(fedbo.Study.load(study.storage), tracker, "a lab & more") == 2
     _check(client, "a lab & more", study)
     after = _content(client, "a lab & more")
     assert {key: after[key] for key in before if key != "study"} == {
         key: before[key] for key in before if key != "study"
     }
-    # A run that an interruption has left open gets what it lacks, and nothing twice.
+    # A run that an interruption has left open is completed, without repeated metrics.
     client.update_run(_runs(client, "a lab & more")["3"].info.run_id, status="RUNNING")
-    assert _program(monkeypatch, *arguments) == 0
+    assert log_study(study, tracker, "a lab & more") == 1
     assert _content(client, "a lab & more") == after
 
 
 @pytest.mark.filterwarnings("default")
-def test_callback_and_program_make_the_same_runs(server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_callback_and_function_make_the_same_runs(tracker: str, tmp_path: Path) -> None:
     import mlflow
-    from fedbo.integrations.mlflow import MLflowCallback
+    from fedbo.integrations.mlflow import MLflowCallback, log_study
 
     study = _study(tmp_path, early_stopping=EARLY)
-    study.optimize(_objective, n_trials=5, callbacks=[MLflowCallback(server, "live")])
-    client = mlflow.MlflowClient(server)
+    study.optimize(_objective, n_trials=5, callbacks=[MLflowCallback(tracker, "live")])
+    client = mlflow.MlflowClient(tracker)
     _check(client, "live", study)
     live = _content(client, "live")
+    assert log_study(study, tracker, "live") == 0
+    assert log_study(study, tracker, "after") == 5
     for experiment in ("live", "after"):
-        assert _program(monkeypatch, "export", study.storage, "--to", f"mlflow:{server}", "--experiment", experiment) == 0
         assert _content(client, experiment) == live
 
 
-def test_a_server_that_is_none_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    study = _study(tmp_path)
-    study.optimize(_objective, n_trials=2, failures_max=0)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    assert _program(monkeypatch, "export", study.storage, "--to", f"mlflow:http://127.0.0.1:{port}") == 6
-    assert f"MLflow at http://127.0.0.1:{port} cannot be reached" in capfd.readouterr().err
+@pytest.mark.filterwarnings("default")
+def test_all_outcomes_are_metrics(tracker: str, tmp_path: Path) -> None:
+    import mlflow
+    from fedbo.integrations.mlflow import log_study
+
+    space = {"x": fedbo.Float(-2.0, 2.0)}
+    bounds = {"ms": {"at_most": 1.0}}
+    study = fedbo.Study("bounded", space, direction="minimize", constraints=bounds, strategy="sobol")
+    study.optimize(lambda trial: {"value": trial["x"] ** 2, "ms": trial["x"]}, n_trials=4)
+    log_study(study, tracker)
+    client = mlflow.MlflowClient(tracker)
+    runs = _runs(client, "fedbo")
+    assert [runs[str(n)].data.metrics["ms"] for n in range(4)] == [trial.outcomes["ms"] for trial in study.trials]
+    feasible = [trial.value for trial in study.trials if trial.feasible and trial.value is not None]
+    assert runs["study"].data.metrics["best"] == min(feasible)
 
 
 @pytest.mark.filterwarnings("default")
@@ -205,8 +209,8 @@ def test_a_study_goes_on_while_its_tracker_is_down(
     with monkeypatch.context() as patched:
         patched.setattr(callback._client, "create_run", away)
         study.optimize(_objective, n_trials=4, callbacks=[callback], failures_max=0)
-        assert "MLflow does not take trial 3" in caplog.text and "fedbo export" in caplog.text
-        # From the first trial on, it is a mistake of whoever named the server.
+        assert "MLflow does not take trial 3" in caplog.text and "log_study" in caplog.text
+    # An error at the first trial is raised, because the server's address is probably wrong.
         first = MLflowCallback(f"sqlite:///{tmp_path}/other.db")
         patched.setattr(first._client, "create_run", away)
         with pytest.raises(mlflow.exceptions.MlflowException, match="nobody answers"):
@@ -216,7 +220,7 @@ def test_a_study_goes_on_while_its_tracker_is_down(
 
 
 class _Run:
-    """A stand-in for a run of wandb."""
+    """A fake wandb run."""
 
     def __init__(self, options: dict[str, Any]) -> None:
         self.options = options
@@ -288,3 +292,25 @@ def test_integrations_import_no_tracker() -> None:
     path = os.pathsep.join(sys.path)
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ, "PYTHONPATH": path})
     assert ran.stdout.split() == ["False", "False"], ran.stderr
+
+
+@pytest.mark.parametrize(
+    ("uri", "before", "after"),
+    [
+        ("http://127.0.0.1:5000", None, "127.0.0.1"),
+        ("http://localhost:5000", "example.org", "example.org,localhost"),
+        ("http://localhost:5000", "localhost", "localhost"),
+        ("https://mlflow.example.org", None, None),
+        ("sqlite:///mlflow.db", "example.org", "example.org"),
+    ],
+)
+def test_mlflow_on_this_machine_is_not_proxied(monkeypatch: pytest.MonkeyPatch, uri: str, before: str | None, after: str | None) -> None:
+    from fedbo.integrations.mlflow import _reach_directly
+
+    monkeypatch.delenv("no_proxy", raising=False)
+    # Set first, so that the variable is restored after the test.
+    monkeypatch.setenv("NO_PROXY", before or "")
+    if before is None:
+        monkeypatch.delenv("NO_PROXY")
+    _reach_directly(uri)
+    assert os.environ.get("NO_PROXY") == after

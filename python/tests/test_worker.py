@@ -1,4 +1,4 @@
-"""Workers of ``fedbo serve``: what they evaluate, and what a network or a kill may do to them."""
+"""Workers of ``fedbo serve``: evaluations, network failures and kills."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class Served:
 
 @pytest.fixture
 def begin(tmp_path: Path) -> Iterator[Callable[..., Served]]:
-    """Starts servers of a study in the test's folder; they end with the test."""
+    """Start servers of a study in the test's folder, and stop them after the test."""
     running: list[Served] = []
 
     def start(
@@ -144,18 +144,18 @@ class _Mute(Exception):
 @pytest.mark.parametrize(
     ("error", "begins"),
     [
-        (ValueError("half \ud83d of a character"), "ValueError: half ? of a character"),
+        (ValueError("half \ud83d of a character"), r"ValueError: half \ud83d of a character"),
         (ValueError("\U0001f600" * 8000), "ValueError: " + "\U0001f600" * 3000),
         (ValueError("\0" * 9000), "ValueError: " + "\0" * 7000),
-        (_Mute(), "_Mute, whose text"),
+        (_Mute(), "_Mute (its text"),
     ],
     ids=["half", "wide", "control", "mute"],
 )
 def test_no_text_of_an_exception_ends_a_worker(
     begin: Callable[..., Served], tmp_path: Path, caplog: pytest.LogCaptureFixture, error: Exception, begins: str
 ) -> None:
-    """The test fails if a text that is no UTF-8, too long as JSON, or cannot be made ends the worker instead of the trial."""
-    # What is logged is reported between processes of the tests, which half a character ends.
+    """The test fails if a message that is not UTF-8, too long as JSON, or cannot be formatted ends the worker instead of the trial."""
+    # Log records are passed between the processes of the tests, where a lone surrogate would be an error.
     caplog.set_level(logging.CRITICAL, logger="fedbo")
     served = begin(trials=1)
 
@@ -251,7 +251,7 @@ def test_a_lease_that_is_not_renewed_is_lost_to_another(begin: Callable[..., Ser
         assert next_one.run(lambda _: 7.0).told == 1
         return 1.0
 
-    # Nothing is renewed, as on a machine that is cut off.
+    # Leases are not renewed, as on a disconnected machine.
     gone.holding = lambda trial: contextlib.nullcontext()  # type: ignore[method-assign]
     report = gone.run(function)
     assert (report.told, report.lost, report.ended) == (0, 1, "full")
@@ -261,7 +261,7 @@ def test_a_lease_that_is_not_renewed_is_lost_to_another(begin: Callable[..., Ser
 def test_an_answer_that_is_lost_for_longer_than_the_lease_costs_one_trial_and_no_worker(
     begin: Callable[..., Served], tmp_path: Path
 ) -> None:
-    """The test fails if a worker ends because the trial of its nonce is another's by now."""
+    """The test fails if a worker ends because another worker has the trial of its nonce."""
     served = begin(trials=2)
     cut_off, other = served.worker(name="cut-off", lease_s=1.0), served.worker(name="other")
     once, lost = cut_off._once, []
@@ -283,7 +283,7 @@ def test_an_answer_that_is_lost_for_longer_than_the_lease_costs_one_trial_and_no
 
 @pytest.mark.parametrize("n_hanging", [1, 1000])
 def test_renewals_that_hang_cost_neither_the_lease_nor_the_end(begin: Callable[..., Served], n_hanging: int) -> None:
-    """The test fails if one renewal without an answer loses the trial, or if its thread goes on after the trial."""
+    """The test fails if a single renewal without an answer loses the trial, or if its thread outlives the trial."""
     served = begin(trials=1)
     worker = served.worker(lease_s=2.4)
     once, hanging = worker._once, []
@@ -310,7 +310,7 @@ def test_renewals_that_hang_cost_neither_the_lease_nor_the_end(begin: Callable[.
 
 
 def test_a_server_that_hangs_is_given_up_after_the_patience() -> None:
-    """The test fails if a connection that is never answered takes longer than ``patience_s``: Ctrl-C would take as long."""
+    """The test fails if a request without an answer takes longer than ``patience_s``, because Ctrl-C would take as long."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
         worker = fedbo.Worker(f"http://127.0.0.1:{silent.getsockname()[1]}", "t" * 32, patience_s=1.0)
         began = time.monotonic()
@@ -360,6 +360,7 @@ def test_ctrl_c_gives_the_trial_back(begin: Callable[..., Served], start: Start)
     interrupt(script)
     _, errors = script.communicate(timeout=30)
     assert "KeyboardInterrupt" in errors
+    assert "interrupted: finished trials are told, and the running one is given back" in errors
     trials = served.worker().study()["trials"]
     assert (trials["waiting"], trials["running"]) == (1, 0)
 
@@ -410,8 +411,74 @@ def test_a_token_that_no_header_can_carry_is_refused_and_not_said(token: str) ->
     assert "cret" not in str(refused.value)
 
 
+@pytest.mark.parametrize(
+    "url", ["http://10.1.2.3:7436", "http://lab.example.org", "http://127.0.0.1.example.org", "http://127.0.0.1@lab.example.org:80"]
+)
+def test_a_token_goes_to_another_machine_by_https_alone(url: str) -> None:
+    with pytest.raises(fedbo.Error, match="over http everybody on the way can read the token; use https") as refused:
+        fedbo.Worker(url, token="secret")
+    assert "secret" not in str(refused.value)
+    fedbo.Worker(url, token="secret", allow_plain_http=True)
+    fedbo.Worker(url.replace("http:", "https:"), token="secret")
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1:7436", "http://127.9.9.9:7436", "http://localhost:7436", "http://[::1]:7436"])
+def test_a_token_goes_to_this_machine_by_http_too(url: str) -> None:
+    fedbo.Worker(url, token="secret")
+
+
+@pytest.mark.parametrize(
+    ("listed", "host", "port", "expected"),
+    [
+        ("*", "a.org", 443, True),
+        ("a.org", "x.A.org", 443, True),
+        (".a.org", "a.org", 443, True),
+        ("a.org", "ba.org", 443, False),
+        ("a.org", "a.org.evil.net", 443, False),
+        ("b.org, a.org", "a.org", 443, True),
+        ("a.org:8443", "a.org", 8443, True),
+        ("a.org:8443", "a.org", 443, False),
+        ("10.0.0.0/8", "10.255.0.1", 443, True),
+        ("10.0.0.0/8", "11.0.0.1", 443, False),
+        ("10.0.0.0/33", "10.0.0.1", 443, False),
+        ("10.0.0.0/8", "ten.org", 443, False),
+        ("fd00::/8", "fd12:3456::1", 443, True),
+        ("192.168.*", "192.168.4.1", 443, True),
+        ("", "a.org", 443, False),
+        ("", "127.0.0.1", 80, True),
+        ("", "localhost", 80, True),
+        ("", "coordinator.localhost", 80, True),
+        ("", "::1", 80, True),
+        ("", "127.0.0.1.example.org", 80, False),
+    ],
+)
+def test_a_proxy_is_used_except_for_this_machine_and_what_no_proxy_lists(
+    monkeypatch: pytest.MonkeyPatch, listed: str, host: str, port: int, expected: bool
+) -> None:
+    for name in ("http_proxy", "https_proxy", "all_proxy", "ALL_PROXY", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HTTP_PROXY", "http://proxy.example.org:3128")
+    monkeypatch.setenv("HTTPS_PROXY", "http://proxy.example.org:3128")
+    monkeypatch.setenv("NO_PROXY", listed)
+    proxies = fedbo._worker._proxies(host, port)
+    assert proxies == ({} if expected else {scheme: "http://proxy.example.org:3128" for scheme in ("http", "https")})
+
+
+def test_a_worker_on_this_machine_sends_nothing_to_a_proxy(begin: Callable[..., Served], monkeypatch: pytest.MonkeyPatch) -> None:
+    served = begin()
+    with socket.create_server(("127.0.0.1", 0)) as proxy:
+        proxy.settimeout(0.2)
+        for name in ("HTTP_PROXY", "http_proxy"):
+            monkeypatch.setenv(name, f"http://127.0.0.1:{proxy.getsockname()[1]}")
+        monkeypatch.delenv("no_proxy", raising=False)
+        monkeypatch.delenv("NO_PROXY", raising=False)
+        assert served.worker().study()["trials"]["waiting"] == 0
+        with pytest.raises(TimeoutError):
+            proxy.accept()
+
+
 def test_refusals_that_pass_and_answers_that_break_off_are_repeated_with_the_same_nonce() -> None:
-    """The test fails if a request is given up, or repeated as another one: that would take a second trial."""
+    """The test fails if a request is not retried, or is retried with another nonce, which would take a second trial."""
     nonces: list[str] = []
 
     class Flaky(http.server.BaseHTTPRequestHandler):
@@ -423,7 +490,7 @@ def test_refusals_that_pass_and_answers_that_break_off_are_repeated_with_the_sam
                 self.close_connection = True  # no answer at all
                 return
             if n == 2:
-                self.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Length: 900\r\n\r\n{")  # one that breaks off
+                self.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Length: 900\r\n\r\n{")  # a truncated answer
                 self.close_connection = True
                 return
             status, answer = {
@@ -458,7 +525,7 @@ def test_the_file_alone_is_a_worker(begin: Callable[..., Served], tmp_path: Path
     shutil.copy(ROOT / "python/fedbo/_worker.py", alone / "fedbo_worker.py")
     script = "import sys, fedbo_worker as w; assert 'fedbo' not in sys.modules; print(w.Worker(sys.argv[1]).run(lambda t: t['x']).told)"
     environ = {"PATH": os.environ["PATH"], "FEDBO_WORKER_TOKEN": served.token}
-    # -S: without the packages that are installed, and so without fedbo.
+    # -S excludes installed packages, and thus fedbo.
     command = [sys.executable, "-S", "-c", script, served.url]
     ran = subprocess.run(command, cwd=alone, env=environ, capture_output=True, text=True, timeout=60, check=False)
     assert ran.stdout.strip() == "3", ran.stderr
@@ -492,6 +559,6 @@ def test_the_worker_of_the_documentation_runs_in_a_shell(begin: Callable[..., Se
     ran = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=60, check=False)
     assert ran.returncode == 0, ran.stderr
     assert [trial.value for trial in told(tmp_path)] == [(trial["x"] - 0.5) ** 2 for trial in told(tmp_path)]
-    # A number of the process would come again with a container.
+    # A name made of the process id could recur in a new container.
     nonces = re.findall(r'"nonce": "([^"]*)"', (tmp_path / "requests").read_text())
     assert len(set(nonces)) == 5 and all(re.fullmatch("[0-9a-f]{16}", nonce) for nonce in nonces)

@@ -1,15 +1,16 @@
-//! Notes on settings of shared features and of clipping that cannot work well, from the papers' theory; one line each.
+//! Notes on settings of shared features and of clipping that cannot work well, based on the papers'
+//! theory; one line each.
 
 use fedbo_federated::dp_fts_de::clipping::{clipped_share, default_max_norm};
 use fedbo_federation::N_FEATURES_MAX;
 use fedbo_gp::FeatureError;
 
-use crate::text::digits;
+use fedbo_console::text::digits;
 
-/// The share of clipped vectors from which on a note is due: then the median vector is clipped.
+/// Share of clipped vectors above which a note is given: beyond it, the median vector is clipped.
 const CLIPPED_MAX: f64 = 0.5;
 
-/// The note on a norm S at which most draws of `n_features` numbers are clipped; `None` if fewer are. `key` names S.
+/// Returns a note if the norm S clips most draws of `n_features` numbers. `key` names S.
 pub(crate) fn clipping(
     key: &str,
     max_norm: f64,
@@ -23,8 +24,8 @@ pub(crate) fn clipping(
     }
     let usual = default_max_norm(n_regions, n_features);
     Some(format!(
-        "note: {key} {} clips {} % of weight samples (M = {n_features}, P = {n_regions}, before any data), so that little more than \
-         their direction counts; {} clips {} %",
+        "note: {key} {} clips {} % of weight samples (M = {n_features}, P = {n_regions}, before any data), so that little more \
+         than their direction is left; {} clips {} %",
         digits(max_norm, 4),
         percent(clipped),
         digits(usual, 4),
@@ -32,8 +33,8 @@ pub(crate) fn clipping(
     ))
 }
 
-/// The note on features that are too few for their length scale; `None` if their error is below the kernel. `count` and
-/// `lengthscale` name the settings.
+/// Returns a note if there are too few features for their length scale; `None` if their error is
+/// below the kernel. `count` and `lengthscale` name the settings.
 pub(crate) fn features(
     (count, lengthscale): (&str, &str),
     n_features: usize,
@@ -53,8 +54,8 @@ pub(crate) fn features(
         format!("take a larger {lengthscale}")
     };
     Some(format!(
-        "note: {count} {n_features} is too few for {lengthscale}: over pairs of points features miss the kernel by {}, more than the \
-         kernel itself ({}); {more}",
+        "note: {count} {n_features} is too few for {lengthscale}: over pairs of points the features deviate from the kernel by \
+         {}, more than the kernel itself ({}); {more}",
         digits(error.rms, 2),
         digits(error.kernel_rms, 2),
     ))
@@ -70,7 +71,7 @@ mod tests {
 
     #[test]
     fn a_norm_is_noted_where_most_draws_are_clipped() {
-        // The paper's values, and the default, are no reason for a note.
+        // The paper's values and the default give no note.
         assert_eq!(clipping("max_norm", 11.0, 2, 50), None);
         assert_eq!(clipping("max_norm", default_max_norm(4, 1), 4, 1), None);
         let note = clipping("max_norm", 11.0, 4, 50).unwrap();

@@ -1,17 +1,18 @@
-//! Texts about the alignment of agents' vectors, and how many hostile agents a private federation withstands.
+//! Texts about the alignment of agents' vectors, and the number of hostile agents that a private
+//! federation withstands.
 
 use fedbo_federation::Alignment;
 use serde::Serialize;
 
-use crate::text::digits;
+use fedbo_console::text::digits;
 
-/// The text, in one sentence.
+/// Describes the alignment in one sentence.
 pub(crate) fn sentence(found: &Alignment) -> String {
     let rho = digits(found.rho(), 3);
     if !found.is_seen() {
         return format!(
-            "how much the agents' vectors agree is hidden by the noise (rho = {rho}, and noise alone shows up to {}): nothing is known of \
-             how many hostile agents the sums withstand",
+            "the noise hides how much the agents' vectors agree (rho = {rho}; noise alone gives up to {}): the number of \
+             hostile agents that the sums withstand is unknown",
             digits(found.noise_alone(), 3)
         );
     }
@@ -19,32 +20,32 @@ pub(crate) fn sentence(found: &Alignment) -> String {
     let (all, region) = (found.breakdown(), found.breakdown_of_region());
     if all <= 0.0 {
         return format!(
-            "the agents' vectors agree by rho = {rho}, but nothing bounds a vector: one hostile agent can turn the sums round"
+            "the agents' vectors agree by rho = {rho}, but vectors are not bounded: one hostile agent can reverse the sums"
         );
     }
     let mut text = format!(
-        "the agents' vectors agree by rho = {rho} (of 1): hostile agents that are fewer than {} % of all cannot turn the sums round",
+        "the agents' vectors agree by rho = {rho} (of 1): hostile agents cannot reverse the sums if they are fewer than {} % of all",
         percent(all)
     );
     if region < all {
         text += &format!(
-            "; if they choose their slots, fewer than {} % cannot turn that of a region",
+            "; if they choose their slots, fewer than {} % cannot reverse that of a region",
             percent(region)
         );
     }
     text
 }
 
-/// The same for programs.
+/// The alignment as JSON.
 #[derive(Serialize)]
 pub(crate) struct AlignmentRecord {
-    /// An estimate, from 0 to 1.
+    /// Estimate, from 0 to 1.
     rho: f64,
-    /// The estimate that noise alone may show: a smaller one says nothing.
+    /// Largest estimate that noise alone may produce; smaller estimates are not significant.
     noise_alone: f64,
-    /// The share of all agents below which hostile ones cannot turn the sums round.
+    /// Share of hostile agents, among all, below which they cannot reverse the sums.
     breakdown: f64,
-    /// The same where they choose their slots, and so a region.
+    /// `breakdown` if hostile agents choose their slots, and thus a region.
     breakdown_of_region: f64,
 }
 

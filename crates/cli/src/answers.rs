@@ -1,10 +1,10 @@
-//! Answers over HTTP, the same for all servers of the command line.
+//! HTTP responses shared by all servers of the command line.
 
 use axum::body::Body;
 use axum::response::Response;
 use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
 
-/// An answer of a type, which is not to be kept.
+/// Returns a response of a content type, marked as not to be cached.
 pub(crate) fn typed(kind: &'static str, body: impl Into<Body>) -> Response {
     let mut response = Response::new(body.into());
     let headers = response.headers_mut();

@@ -1,22 +1,25 @@
-//! Memory that holds others' secrets stays out of files.
+//! Keeps memory with other parties' secrets out of files.
 
-/// Keeps this process, and what it starts, from leaving its memory in a core dump; where the system can, other processes of the same
-/// user cannot read it either (INV-16, INV-26). Vectors, keys and noise are there.
+/// Disables core dumps for this process and its children.
 ///
-/// Settings that the system refuses stay as they were: a limit that is lower already, or a kernel that knows no such
-/// thing.
+/// Where the system supports it, other processes of the same user cannot read its memory either
+/// (INV-16, INV-26). It holds vectors, keys and noise. A setting that the system refuses is left
+/// unchanged with a warning, for instance if the limit is already lower or the kernel lacks the
+/// feature.
 pub(crate) fn turn_off() {
     use rustix::process::{Resource, Rlimit, setrlimit};
     let none = Rlimit { current: Some(0), maximum: Some(0) };
     if let Err(error) = setrlimit(Resource::Core, none) {
-        tracing::warn!("core dumps cannot be turned off: {error}");
+        tracing::warn!("cannot turn off core dumps: {error}");
     }
     #[cfg(target_os = "linux")]
     {
-        // A kernel that hands dumps to a program asks for this, and for no limit.
+        // A kernel that pipes core dumps to a program checks this flag and ignores the limit.
         use rustix::process::{DumpableBehavior, set_dumpable_behavior};
         if let Err(error) = set_dumpable_behavior(DumpableBehavior::NotDumpable) {
-            tracing::warn!("the memory of this process cannot be closed to others: {error}");
+            tracing::warn!(
+                "cannot protect the memory of this process from other processes: {error}"
+            );
         }
     }
 }

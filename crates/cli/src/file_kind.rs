@@ -1,19 +1,19 @@
-//! Kinds of files that users write, told apart by their first table, and the command that each is for.
+//! Kinds of files that users write, recognized by their first table, and the command for each.
 
 use std::io::Read as _;
 use std::path::Path;
 
 use fedbo_config::{TomlFile, nearest};
 
-use crate::exit::BadInput;
-use crate::text::quoted;
+use fedbo_console::BadInput;
+use fedbo_console::text::quoted;
 
-/// The kind of a file, by what it describes.
+/// Kind of a user's file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FileKind {
     /// One party's objective: study.toml.
     Study,
-    /// The parties of a federation, and the way in which they help each other: federation.toml.
+    /// The parties of a federation and how they cooperate: federation.toml.
     Federation,
     /// A repeated game: game.toml.
     Game,
@@ -26,7 +26,7 @@ pub(crate) enum FileKind {
 impl FileKind {
     const ALL: [Self; 5] = [Self::Study, Self::Federation, Self::Game, Self::Agent, Self::Peer];
 
-    /// The table that files of this kind have, and no others.
+    /// The table found in files of this kind and in no others.
     fn table(self) -> &'static str {
         match self {
             Self::Study => "study",
@@ -37,7 +37,7 @@ impl FileKind {
         }
     }
 
-    /// Returns the possessive that stands before "file" in messages.
+    /// Returns the possessive that precedes "file" in messages.
     fn whose(self) -> &'static str {
         match self {
             Self::Study => "a study's",
@@ -48,7 +48,8 @@ impl FileKind {
         }
     }
 
-    /// The kind of a file; `None` if it is none of these, or cannot be read twice as a pipe.
+    /// Returns the kind of a file; `None` if it is unknown, or if the file is not regular (a pipe
+    /// cannot be read twice).
     pub(crate) fn of(path: &Path) -> Option<Self> {
         if !path.is_file() {
             return None;
@@ -57,10 +58,11 @@ impl FileKind {
         Self::ALL.into_iter().find(|kind| !file.keys_in_order(&[kind.table()]).is_empty())
     }
 
-    /// That a file may be of this kind.
+    /// Checks that a file may be of this kind.
     ///
     /// # Errors
-    /// If it is known to be something else, with the command that it is for. What is wrong within a file is for others to find.
+    /// If it is known to be something else; the message names the right command. Mistakes inside
+    /// the file are found by its parser.
     pub(crate) fn check(self, path: &Path) -> Result<(), BadInput> {
         let (shown, whose) = (path.display(), self.whose());
         if path.is_dir() {
@@ -92,7 +94,7 @@ impl FileKind {
         }
     }
 
-    /// Returns advice for a file of this kind where another was expected.
+    /// Returns advice for a file of this kind where `expected` was needed.
     fn way(self, expected: Self, word: &str) -> String {
         match (self, expected) {
             (Self::Study, _) => format!("tune it with: fedbo tune {word}"),
@@ -109,7 +111,7 @@ impl FileKind {
         }
     }
 
-    /// Names of files of this kind in a folder, as a remark.
+    /// Lists the files of this kind in a folder, in parentheses for a message.
     fn known_in(self, folder: &Path) -> String {
         const MAX: usize = 4;
         let names = self.names_in(folder);
@@ -123,7 +125,8 @@ impl FileKind {
         }
     }
 
-    /// The file of this kind beside a path whose name is most like the path's, as a shell reads it.
+    /// Returns the path, quoted for a shell, of the file of this kind in the same folder with the
+    /// most similar name.
     fn nearest(self, path: &Path) -> Option<String> {
         let folder = path.parent().unwrap_or(Path::new(""));
         let names = self.names_in(folder);
@@ -132,7 +135,8 @@ impl FileKind {
         Some(quoted(&folder.join(near).display().to_string()))
     }
 
-    /// Names of the files of this kind in a folder, sorted; of a folder with very many files none.
+    /// Names of the files of this kind in a folder, sorted; empty if the folder has very many
+    /// entries.
     fn names_in(self, folder: &Path) -> Vec<String> {
         const ENTRIES_MAX: usize = 256;
         let folder = match folder.as_os_str().is_empty() {
@@ -157,10 +161,10 @@ impl FileKind {
     }
 }
 
-/// Returns true if a file is a database of SQLite: it begins with SQLite's name.
+/// Returns true if a file is an SQLite database, recognized by its magic header.
 pub(crate) fn is_database(path: &Path) -> bool {
     if !path.is_file() {
-        return false; // what is read from a pipe is gone
+        return false; // bytes read from a pipe would be lost
     }
     let mut head = [0; 15];
     let read = std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut head));

@@ -1,4 +1,5 @@
-//! A game as it is played: a table that grows by a row a round, and the terminal as the place of moves by hand.
+//! Display of a running game: a table that grows by one row per round, and the terminal prompt for
+//! moves by hand.
 
 use std::cell::{Cell, RefCell};
 use std::io::{BufRead as _, IsTerminal};
@@ -7,28 +8,28 @@ use std::sync::mpsc::{Receiver, channel};
 use fedbo_play::{GameHistory, GameObserver, PlayError, RoundRecord, SubstituteAction};
 use fedbo_space::{Parameter, Point, Space};
 
-use crate::console;
 use crate::game_results::mean;
 use crate::progress::one_line;
-use crate::text::{self, shown};
+use fedbo_console as console;
+use fedbo_console::text::{self, shown};
 
-/// Most characters of an action.
+/// Maximum characters of an action.
 const ACTION_CHARS: usize = 30;
-/// Characters of a payoff and of a mean.
+/// Column width of a payoff and of a mean.
 const PAYOFF_CHARS: usize = 12;
-/// Characters of a line where no terminal says.
+/// Characters per line if there is no terminal.
 const LINE_CHARS: usize = 120;
 
 /// Shows rounds on standard error.
 pub(crate) struct GameDisplay {
     n_rounds: usize,
     n_initial: usize,
-    /// The game's file as a shell reads it.
+    /// The game's file, quoted for a shell.
     word: String,
     players: Vec<PlayerColumns>,
     rounds: RefCell<Vec<RoundRecord>>,
     has_head: Cell<bool>,
-    /// Lines that are typed here; `None` if standard input is no terminal.
+    /// Lines typed on the terminal; `None` if standard input is not a terminal.
     lines: RefCell<Option<Receiver<String>>>,
 }
 
@@ -36,9 +37,9 @@ pub(crate) struct GameDisplay {
 struct PlayerColumns {
     name: String,
     space: Space,
-    /// The values allowed for each parameter, in words.
+    /// Allowed values of each parameter, as text.
     in_words: Vec<String>,
-    /// Width of its actions; `None` where they have no room.
+    /// Width of the actions; `None` if there is no room for them.
     actions: Option<usize>,
     is_random_first: bool,
 }
@@ -123,7 +124,7 @@ impl GameDisplay {
         line
     }
 
-    /// Begins to listen to the terminal, if there is one.
+    /// Starts to read lines from the terminal, if there is one.
     fn listen(&self) -> bool {
         let mut lines = self.lines.borrow_mut();
         if lines.is_none() && std::io::stdin().is_terminal() {
@@ -177,8 +178,8 @@ impl GameObserver for GameDisplay {
 
     fn action_substituted(&self, round: usize, substitute: &SubstituteAction) {
         let what = match substitute.kind.as_str() {
-            "repeat" => "its last action stands in",
-            _ => "a random action stands in",
+            "repeat" => "its last action is used",
+            _ => "a random action is used",
         };
         console::note(&format!(
             "warning: round {round}: no action of {}: {}; {what}",
@@ -189,8 +190,8 @@ impl GameObserver for GameDisplay {
 
     fn outside(&self, round: usize, player: usize, payoff: f64, (low, high): (f64, f64)) {
         console::note(&format!(
-            "warning: round {round}: the payoff {} of {} lies outside its range [{low}, {high}]; gp-mw and exp3 take it for the \
-             nearer end (said once for each player)",
+            "warning: round {round}: the payoff {} of {} lies outside its range [{low}, {high}]; gp-mw and exp3 use the nearer \
+             end instead (shown once for each player)",
             payoff_text(payoff),
             self.players[player].name
         ));
@@ -211,7 +212,7 @@ impl GameObserver for GameDisplay {
     }
 }
 
-/// A move from words NAME=VALUE, or the values alone of one parameter.
+/// Parses a move from words NAME=VALUE; for a single parameter the value alone suffices.
 pub(crate) fn parse_move<'a>(
     space: &Space,
     words: impl IntoIterator<Item = &'a str>,
@@ -240,7 +241,7 @@ pub(crate) fn parse_move<'a>(
     point.map_err(|error| format!("{error}; give a value for each of {}", names()))
 }
 
-/// An action with four digits that matter.
+/// Formats an action with four significant digits.
 fn short(point: &Point) -> String {
     let entries = point.iter().map(|(name, value)| match value {
         fedbo_space::Value::Float(value) => format!("{}={}", shown(name), text::digits(*value, 4)),
@@ -249,7 +250,7 @@ fn short(point: &Point) -> String {
     entries.collect::<Vec<_>>().join(" ")
 }
 
-/// A text in so many columns, cut if it is longer.
+/// Cuts a text to `width` characters.
 fn cut(text: &str, width: usize) -> String {
     if text.chars().count() <= width {
         return text.to_owned();
@@ -258,7 +259,7 @@ fn cut(text: &str, width: usize) -> String {
     kept + "…"
 }
 
-/// A payoff in five digits; nobody earns a negative nothing.
+/// Formats a payoff with five digits. Adding 0.0 avoids "-0".
 fn payoff_text(value: f64) -> String {
     text::digits(value + 0.0, 5)
 }

@@ -1,4 +1,4 @@
-//! The results of a game: `results.csv`, pictures, and everybody's payoffs.
+//! Results of a game: `results.csv`, pictures and the players' payoffs.
 
 use std::path::{Path, PathBuf};
 
@@ -11,29 +11,29 @@ use fedbo_report::{
 use fedbo_space::{Kind, Point, Value};
 use serde::Serialize;
 
-/// The beginning of the source of an action that stood in for a player's own.
+/// Prefix of the source of an action that replaced a player's own.
 pub(crate) const STAND_IN: &str = "stand-in: ";
 
-/// The results of a player.
+/// Results of a player.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct PlayerResult {
     pub(crate) player: String,
     pub(crate) plays: String,
-    /// Mean payoff of the rounds after the random ones.
+    /// Mean payoff of the rounds after the initial random ones.
     pub(crate) mean: Option<f64>,
-    /// Mean payoff of the random ones.
+    /// Mean payoff of the initial random rounds.
     pub(crate) mean_of_initial: Option<f64>,
-    /// Mean payoff of the last tenth of the rounds after the random ones.
+    /// Mean payoff of the last tenth of the rounds after the initial ones.
     pub(crate) mean_of_last_tenth: Option<f64>,
     pub(crate) best: Option<f64>,
-    /// Payoffs that were lost.
+    /// Number of lost payoffs.
     pub(crate) n_lost: usize,
-    /// Actions of others that stood in for its own.
+    /// Number of actions substituted for the player's own.
     pub(crate) n_stand_ins: usize,
 }
 
 impl PlayerResult {
-    /// The results of a player who got these payoffs, of which the first `n_initial` were of random rounds.
+    /// Summarizes the payoffs of a player. The first `n_initial` are of random rounds.
     pub(crate) fn of(
         player: &str,
         plays: String,
@@ -56,7 +56,7 @@ impl PlayerResult {
     }
 }
 
-/// The results of all players.
+/// Returns the results of all players.
 pub(crate) fn standings(course: &GameHistory) -> Vec<PlayerResult> {
     let definition = course.definition();
     let rounds = course.rounds();
@@ -76,12 +76,12 @@ fn payoffs(rounds: &[RoundRecord], player: usize) -> Vec<Option<f64>> {
     rounds.iter().map(|round| round.payoffs[player]).collect()
 }
 
-/// Mean payoff, if there is one.
+/// Mean payoff; `None` if the player has none.
 pub(crate) fn mean(rounds: &[RoundRecord], player: usize) -> Option<f64> {
     mean_of(&payoffs(rounds, player))
 }
 
-/// The mean of payoffs that were not lost, if there is one.
+/// Mean of the payoffs that were not lost; `None` if there are none.
 fn mean_of(payoffs: &[Option<f64>]) -> Option<f64> {
     let (mut sum, mut n) = (0.0, 0.0);
     for payoff in payoffs.iter().flatten() {
@@ -91,13 +91,13 @@ fn mean_of(payoffs: &[Option<f64>]) -> Option<f64> {
     (n > 0.0).then(|| sum / n)
 }
 
-/// Writes results.csv and the pictures; their paths.
+/// Writes results.csv and the pictures; returns the pictures' paths.
 pub(crate) fn write_all(folder: &Path, course: &GameHistory) -> Result<Vec<PathBuf>, ReportError> {
     write_results(folder, course)?;
     write_pictures(folder, course)
 }
 
-/// Writes the pictures; their paths.
+/// Writes the pictures; returns their paths.
 pub(crate) fn write_pictures(
     folder: &Path,
     course: &GameHistory,
@@ -109,7 +109,10 @@ pub(crate) fn write_pictures(
     Ok(names.map(|name| folder.join(name)).collect())
 }
 
-/// One row a round and player. All actions of the round stand in each: PLAYER.PARAMETER. Rounds at random have iterations up to 0.
+/// Writes one row per round and player.
+///
+/// Each row has all actions of its round, in columns PLAYER.PARAMETER. Random rounds have
+/// iterations up to 0.
 fn write_results(folder: &Path, course: &GameHistory) -> Result<(), ReportError> {
     let definition = course.definition();
     let mut parameters = Vec::new();
@@ -155,7 +158,8 @@ fn write_results(folder: &Path, course: &GameHistory) -> Result<(), ReportError>
     staged.promote(&mut writer)
 }
 
-/// The source of an action: `initial` in the random rounds, else how the player plays.
+/// Returns the source of an action: `initial` in the random rounds, otherwise the player's way of
+/// playing.
 fn source(course: &GameHistory, index: usize, player: usize) -> String {
     use fedbo_play::ActionSource;
     let definition = course.definition();
@@ -202,7 +206,7 @@ fn picture(course: &GameHistory) -> GamePicture {
     }
 }
 
-/// A value as pictures take it.
+/// Converts a value for a picture.
 pub(crate) fn plotted(value: Option<&Value>, kind: &Kind) -> PlottedValue {
     match (value, kind) {
         (Some(value), Kind::Categorical { .. }) => {

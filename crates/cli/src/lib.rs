@@ -1,13 +1,13 @@
-//! The program `fedbo`: federated Bayesian optimization from the command line. A library, so that the Python package carries it too.
+//! The `fedbo` program: federated Bayesian optimization from the command line.
+//! It is a library so that the Python package can include it.
 //!
-//! Decides how the outside world is asked and answered: arguments, progress, exit codes, signals. Results go to
-//! standard output, all else to standard error. What is computed is decided elsewhere.
+//! This crate decides the program's interface: arguments, progress, exit codes and signals. Results
+//! go to standard output, everything else to standard error. All computation is in other crates.
 
 mod advice;
 mod alignment;
 mod answers;
 mod commands;
-mod console;
 mod core_dumps;
 mod dashboard;
 mod exit;
@@ -15,7 +15,6 @@ pub mod export;
 mod file_kind;
 mod game_display;
 mod game_results;
-mod interrupt;
 mod logs;
 mod old_studies;
 #[cfg(feature = "otlp")]
@@ -25,11 +24,8 @@ pub mod pictures;
 mod progress;
 mod serve;
 mod space_display;
-mod sparkline;
 mod study_display;
 mod study_ref;
-mod table;
-mod text;
 mod token;
 mod trial_record;
 
@@ -38,14 +34,14 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use clap::{CommandFactory, FromArgMatches, Parser};
 
-pub use commands::problems;
+pub use commands::{add_remedies, parse_threads, print_summary, problems, set_problems};
 
-use crate::exit::Exit;
-use crate::text::without_passwords;
+use fedbo_console::text::without_passwords;
+use fedbo_console::{self as console, Exit};
 
 /// Federated Bayesian optimization: many parties tune together without showing their data
 #[derive(Parser)]
-#[command(name = "fedbo", version, after_help = exit::HELP, max_term_width = 100)]
+#[command(name = "fedbo", version, after_help = fedbo_console::HELP, max_term_width = 100)]
 struct Cli {
     #[command(subcommand)]
     command: commands::Command,
@@ -53,27 +49,31 @@ struct Cli {
     verbosity: Verbosity,
 }
 
-/// Options that set how much is said on standard error.
+/// Options that set the amount of output on standard error.
 #[derive(clap::Args)]
 struct Verbosity {
-    /// Say less: results, warnings and errors, no progress
+    /// Show only results, warnings and errors, no progress
     #[arg(long, short, global = true, display_order = 1000)]
     quiet: bool,
-    /// Log on standard error what is done: commands that run, requests that are made; -vv even more
+    /// Log details on standard error: commands that are run, requests that are sent; -vv logs even
+    /// more
     #[arg(long, short, global = true, display_order = 1000, action = clap::ArgAction::Count, conflicts_with = "quiet")]
     verbose: u8,
 }
 
-/// All commands, for completions and manual pages.
+/// Returns the full command line, used for parsing, completions and manual pages.
 fn command_line() -> clap::Command {
-    /// A negative number is a value, which who takes it refuses, not an option that is not known.
+    /// Parses negative numbers as values everywhere, so that the argument's own parser rejects them
+    /// rather than clap as an unknown option.
     fn with_numbers(command: clap::Command) -> clap::Command {
         command.allow_negative_numbers(true).mut_subcommands(with_numbers)
     }
     with_numbers(Cli::command())
 }
 
-/// An error and its causes; what one says already is not said twice. The line of a file that it is about stands below.
+/// Formats an error and its causes.
+///
+/// A cause is skipped if its text is already included. A line quoted from a file follows below.
 fn words(error: &anyhow::Error) -> String {
     let mut words = String::new();
     let mut excerpt = None;
@@ -94,7 +94,7 @@ fn words(error: &anyhow::Error) -> String {
 }
 
 fn run(command: &commands::Command) -> anyhow::Result<Exit> {
-    // What `coordinator run` logs is chosen by its own options.
+    // `coordinator run` has its own log options.
     let _logs = match command.logs_itself() {
         true => None,
         false => logs::install_verbose()?,
@@ -102,23 +102,33 @@ fn run(command: &commands::Command) -> anyhow::Result<Exit> {
     command.run()
 }
 
-/// Runs the program with these arguments, of which the first is its name, and returns its exit status.
+/// Runs the program with `arguments` (the first is the program's name) and returns its exit status.
 ///
-/// Help, the version and mistakes in the arguments end the process itself.
+/// Help, the version and mistakes in the arguments end the process directly.
 pub fn run_program(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     let matches = command_line().get_matches_from(arguments);
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
-    if cli.verbosity.quiet {
+    logs::set_verbosity(cli.verbosity.verbose);
+    guarded(cli.verbosity.quiet, |_| None, || run(&cli.command))
+}
+
+/// Runs a command as a program: prints its error, survives a panic, and returns the exit status. `class` knows errors of the caller's own.
+pub fn guarded(
+    is_quiet: bool,
+    class: fn(&(dyn std::error::Error + 'static)) -> Option<Exit>,
+    run: impl FnOnce() -> anyhow::Result<Exit>,
+) -> u8 {
+    if is_quiet {
         console::enable_quiet();
     }
-    logs::set_verbosity(cli.verbosity.verbose);
-    // Panics inside objectives are caught and recorded as failed trials; one that comes up to here is our mistake.
+    // Panics inside objectives are caught and recorded as failed trials. A panic that reaches this
+    // point is a bug in this program.
     let panics = console::collect_panics();
-    let exit = match catch_unwind(AssertUnwindSafe(|| run(&cli.command))) {
+    let exit = match catch_unwind(AssertUnwindSafe(run)) {
         Ok(Ok(exit)) => exit,
         Ok(Err(error)) => {
             console::note(&format!("error: {}", without_passwords(&words(&error))));
-            Exit::of(&error)
+            error.chain().find_map(class).unwrap_or_else(|| exit::of(&error))
         }
         Err(_) => {
             let what = panics.last().unwrap_or_else(|| "no message".to_owned());
@@ -131,36 +141,40 @@ pub fn run_program(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     exit.status()
 }
 
-/// An error of a command whose answer was asked for, in words.
+/// Error of [`answer`], as text.
 #[derive(Debug)]
 pub struct Unanswered {
-    /// The fault, and the way out.
+    /// The fault and its remedy.
     pub message: String,
-    /// True if what was given cannot be used.
+    /// True if the input cannot be used.
     pub is_input: bool,
 }
 
-/// The JSON document of a command that only computes one (`privacy epsilon`, `noise`, `plan` and `statement`, `agent status`,
-/// `peer status`), without
-/// printing it. Of the arguments, the first is the program's name.
+/// Returns the JSON document of a command that only computes one, without printing it.
+///
+/// These are `privacy epsilon`, `noise`, `plan` and `statement`, `agent status` and `peer status`.
+/// The first argument is the program's name.
 ///
 /// # Errors
-/// If the arguments name no such command, or the command has no answer to them.
+/// If the arguments do not name one of these commands, or the command fails.
 pub fn answer(arguments: impl IntoIterator<Item = OsString>) -> Result<String, Unanswered> {
     let mistake =
         |error: clap::Error| Unanswered { message: first_line(&error.to_string()), is_input: true };
     let matches = command_line().try_get_matches_from(arguments).map_err(mistake)?;
     let cli = Cli::from_arg_matches(&matches).map_err(mistake)?;
     let answer = cli.command.answer().unwrap_or_else(|| {
-        Err(exit::BadInput("this command has no answer beside what it does".to_owned()).into())
+        Err(console::BadInput(
+            "cannot return only a document: this command has other effects".to_owned(),
+        )
+        .into())
     });
     answer.map_err(|error| Unanswered {
         message: without_passwords(&words(&error)),
-        is_input: Exit::of(&error) == Exit::Input,
+        is_input: exit::of(&error) == Exit::Input,
     })
 }
 
-/// The mistake in the arguments, without advice for terminals.
+/// Returns the mistake in the arguments, without clap's advice for terminals.
 fn first_line(text: &str) -> String {
     let line = text.lines().next().unwrap_or_default();
     line.strip_prefix("error: ").unwrap_or(line).to_owned()
@@ -172,7 +186,7 @@ mod tests {
 
     use super::*;
 
-    /// Variables that the program reads and that say nothing secret: commands may see them (INV-26).
+    /// Variables that the program reads and that hold no secrets: commands may see them (INV-26).
     const PUBLIC: [&str; 3] = ["FEDBO_LOG", "FEDBO_COORDINATOR", "FEDBO_HELPER"];
 
     fn variables(command: &clap::Command, found: &mut Vec<std::ffi::OsString>) {

@@ -1,4 +1,5 @@
-//! Logs on standard error: of the programs that run for long, as text or as JSON, and of any command with `--verbose`.
+//! Logs on standard error: of long-running programs, as text or JSON, and of any command with
+//! `--verbose`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -13,31 +14,31 @@ use tracing_subscriber::layer::{Filter, Layer, SubscriberExt as _};
 use tracing_subscriber::registry::Registry;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
-use crate::exit::BadInput;
+use fedbo_console::BadInput;
 
-/// The form and the filter of logs.
+/// Format and filter of logs.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct LogOptions {
-    /// Form of the log on standard error
+    /// Format of the log on standard error
     #[arg(long, value_name = "FORM", default_value = "text")]
     log_format: LogFormat,
-    /// Level of the log: error, warn, info, debug or trace, or a filter such as fedbo=debug,info [default:
-    /// info; warn with --quiet, debug with --verbose, trace with -vv]
+    /// Level of the log: error, warn, info, debug or trace, or a filter such as fedbo=debug,info
+    /// [default: info; warn with --quiet, debug with --verbose, trace with -vv]
     #[arg(long, value_name = "FILTER", env = "FEDBO_LOG")]
     log: Option<String>,
 }
 
-/// The number of times that `--verbose` was given.
+/// Number of times `--verbose` was given.
 static VERBOSITY: AtomicU8 = AtomicU8::new(0);
 
-/// Notes how often `--verbose` was given.
+/// Sets the number of times `--verbose` was given.
 pub(crate) fn set_verbosity(n: u8) {
     VERBOSITY.store(n, Ordering::Relaxed);
 }
 
-/// The level that `--quiet` and `--verbose` ask for.
+/// Returns the log level according to `--quiet` and `--verbose`.
 fn level() -> &'static str {
-    match (crate::console::is_quiet(), VERBOSITY.load(Ordering::Relaxed)) {
+    match (fedbo_console::is_quiet(), VERBOSITY.load(Ordering::Relaxed)) {
         (true, _) => "warn",
         (false, 0) => "info",
         (false, 1) => "debug",
@@ -45,25 +46,26 @@ fn level() -> &'static str {
     }
 }
 
-/// Logs for a command without options of its own for them, if `--verbose` was given. To be kept until the end.
+/// Installs logs for a command without its own log options, if `--verbose` was given. Keep the
+/// return value until the end.
 pub(crate) fn install_verbose() -> Result<Option<Logs>, BadInput> {
     if VERBOSITY.load(Ordering::Relaxed) == 0 {
         return Ok(None);
     }
     let options = LogOptions {
         log_format: LogFormat::Text,
-        // A target is every crate whose name begins so.
+        // A target matches all crates with this prefix.
         log: Some(format!("fedbo={}", level())),
     };
     options.install().map(Some)
 }
 
-/// Lines of the log, written above progress bars.
+/// Writes log lines above progress bars.
 struct ProgressWriter;
 
 impl std::io::Write for ProgressWriter {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        crate::console::BARS.suspend(|| std::io::stderr().lock().write(bytes))
+        fedbo_console::BARS.suspend(|| std::io::stderr().lock().write(bytes))
     }
 
     fn flush(&mut self) -> std::io::Result<()> {
@@ -79,17 +81,17 @@ impl MakeWriter<'_> for ProgressWriter {
     }
 }
 
-/// The form of a log.
+/// Format of a log.
 #[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
 enum LogFormat {
-    /// One line a message
+    /// One line per message
     Text,
-    /// One JSON object a line
+    /// One JSON object per line
     Json,
 }
 
 impl LogOptions {
-    /// Begins to log; to be called once. What is returned is to be kept until the end.
+    /// Starts logging; call once. Keep the return value until the end.
     pub(crate) fn install(&self) -> Result<Logs, BadInput> {
         let log = match &self.log {
             Some(log) => log.as_str(),
@@ -103,7 +105,7 @@ impl LogOptions {
         let logs = Logs::new()?;
         let layer = tracing_subscriber::fmt::layer()
             .with_writer(ProgressWriter)
-            .with_ansi(crate::console::stderr_is_coloured());
+            .with_ansi(fedbo_console::stderr_is_coloured());
         let registry = tracing_subscriber::registry().with(logs.layer(filter.clone()));
         let events = only_events(filter);
         let installed = match self.log_format {
@@ -115,12 +117,12 @@ impl LogOptions {
     }
 }
 
-/// Lets the events of a filter through, and no spans: those are for a collector of traces.
+/// Passes the events of a filter, and no spans: those are only for a trace collector.
 pub(crate) fn only_events<S>(filter: EnvFilter) -> impl Filter<S> {
     filter.and(filter_fn(|each| each.is_event()))
 }
 
-/// A kind of what a collector takes.
+/// Kind of telemetry.
 #[derive(Clone, Copy)]
 pub(crate) enum Signal {
     Logs,
@@ -128,7 +130,8 @@ pub(crate) enum Signal {
     Traces,
 }
 
-/// Returns true if the environment names a collector of this kind, and does not turn it off.
+/// Returns true if the environment configures an OTLP endpoint for this signal and does not disable
+/// it.
 pub(crate) fn is_collected(signal: Signal) -> bool {
     let name = match signal {
         Signal::Logs => "LOGS",
@@ -144,7 +147,7 @@ pub(crate) fn is_collected(signal: Signal) -> bool {
     is_named && !is_off
 }
 
-/// The log of this process: while it is kept, what is logged is sent.
+/// The process's log. Records are exported until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Logs {
     #[cfg(feature = "otlp")]
@@ -161,23 +164,20 @@ impl Logs {
         self.collector.layer(events)
     }
 
-    /// The way of a coordinator's metrics to a collector, if the environment names one.
+    /// Recorder that exports a coordinator's metrics; `None` if the environment configures none.
     pub(crate) fn recorder(&self) -> Option<Arc<dyn Recorder>> {
         self.collector.recorder()
     }
 }
 
 #[cfg(not(feature = "otlp"))]
-#[expect(
-    clippy::unused_self,
-    reason = "it has something to say where the program is built with OTLP"
-)]
+#[expect(clippy::unused_self, reason = "it uses `self` if the program is built with OTLP")]
 impl Logs {
-    #[expect(clippy::unnecessary_wraps, reason = "the same")]
+    #[expect(clippy::unnecessary_wraps, reason = "it can fail if the program is built with OTLP")]
     fn new() -> Result<Self, BadInput> {
         if [Signal::Logs, Signal::Metrics, Signal::Traces].into_iter().any(is_collected) {
-            crate::console::note(
-                "warning: OTEL_* variables name a collector, and this program is built without OTLP (cargo build --features otlp)",
+            fedbo_console::note(
+                "warning: OTEL_* variables name a collector, but this program is built without OTLP (cargo build --features otlp)",
             );
         }
         Ok(Self {})
@@ -187,7 +187,7 @@ impl Logs {
         Identity::new()
     }
 
-    /// The way of a coordinator's metrics to a collector: none.
+    /// Recorder of a coordinator's metrics: always `None`.
     pub(crate) fn recorder(&self) -> Option<Arc<dyn Recorder>> {
         None
     }

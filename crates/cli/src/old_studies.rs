@@ -1,13 +1,14 @@
-//! Texts about the old studies that a study learns from: what was read of each, and how much it is trusted.
+//! Texts about the old studies that a study learns from: the trials read from each, and the trust
+//! in each.
 
 use fedbo_config::ReleaseArchive;
 use fedbo_space::Direction;
 use fedbo_study::{LeftOut, MetaScale, MetaSpec, OldStudy, OldStudyTrust, TransferStep};
 use serde::Serialize;
 
-use crate::text::{self, counted};
+use fedbo_console::text::{self, counted};
 
-/// The text on what was read of each old study, one line each.
+/// Describes the trials read from each old study, one line each.
 pub(crate) fn beginning(meta: &MetaSpec, direction: Direction) -> String {
     let n = meta.studies.len() as u64;
     let what = match n {
@@ -24,7 +25,7 @@ pub(crate) fn beginning(meta: &MetaSpec, direction: Direction) -> String {
     for study in &meta.studies {
         let name = text::shown(&study.name);
         let place = match study.source.as_deref() {
-            // The place of studies of equal names is a part of their names.
+            // For studies of equal names the source is already part of the name.
             Some(source) if !study.name.ends_with(&format!("({source})")) => {
                 format!(" ({})", text::shown(source))
             }
@@ -44,10 +45,10 @@ pub(crate) fn beginning(meta: &MetaSpec, direction: Direction) -> String {
     lines
 }
 
-/// The text on the releases of a federation that the study begins with.
+/// Describes the federation's releases that the study starts with.
 pub(crate) fn archived(archive: &ReleaseArchive) -> String {
     format!(
-        "begins with {} of federation {}: {} of what they say is signal, the rest noise",
+        "begins with {} of federation {}: {} of their content is signal, the rest noise",
         counted(archive.n_releases, "release"),
         text::shown(&archive.federation),
         percent(archive.function.signal_share)
@@ -59,7 +60,7 @@ fn left_out(study: &OldStudy) -> String {
     text::shown(&each.collect::<Vec<_>>().join(", ")).into_owned()
 }
 
-/// The text on the weight of each old study in the next query, and the reasons why some are dropped.
+/// Describes the weight of each old study in the next query, and the reasons for dropped ones.
 pub(crate) fn trust(meta: &MetaSpec, step: &TransferStep) -> String {
     let mut sorted: Vec<&OldStudyTrust> = step.studies.iter().collect();
     sorted.sort_by(|a, b| b.weight.total_cmp(&a.weight));
@@ -72,21 +73,24 @@ pub(crate) fn trust(meta: &MetaSpec, step: &TransferStep) -> String {
     let share = percent(step.share.abs());
     let mut lines = match (step.studies.is_empty(), used.is_empty()) {
         (true, _) if step.share < 0.0 => format!(
-            "old studies: their negated shared prior has {share} of the next query, as what was good there is bad here"
+            "old studies: their negated shared prior has {share} of the weight in the next query, as good points there are bad here"
         ),
-        (true, _) => format!("old studies: their shared prior has {share} of the next query"),
-        (false, true) => "old studies: none of them counts any more".to_owned(),
+        (true, _) => {
+            format!("old studies: their shared prior has {share} of the weight in the next query")
+        }
+        (false, true) => "old studies: none of them is used any more".to_owned(),
         (false, false) => format!("old studies: {}", each.collect::<Vec<_>>().join(", ")),
     };
     lines += &match step.studies.as_slice() {
-        // Beside no other, it cannot be dropped: its share falls, and this says why.
+        // The only old study cannot be dropped: instead its share falls, and the distance explains
+        // it.
         [OldStudyTrust { distance: Some(distance), .. }] => format!(
-            "; it has {share} of the next query, and its values differ from this study's by up to {} on average",
+            "; it has {share} of the weight in the next query, and its values differ from this study's by up to {} on average",
             length(meta, *distance)
         ),
         _ if used.is_empty() => String::new(),
-        [_] => format!("; it has {share} of the next query"),
-        _ => format!("; together they have {share} of the next query"),
+        [_] => format!("; it has {share} of the weight in the next query"),
+        _ => format!("; together they have {share} of the weight in the next query"),
     };
     for study in dropped {
         let name = text::shown(&study.name);
@@ -108,7 +112,7 @@ pub(crate) fn trust(meta: &MetaSpec, step: &TransferStep) -> String {
     lines
 }
 
-/// The reason why a study was dropped, by comparison with the one that is trusted most.
+/// Explains why a study was dropped, compared with the most trusted one.
 fn drop_reason(
     meta: &MetaSpec,
     dropped: &OldStudyTrust,
@@ -132,7 +136,7 @@ fn drop_reason(
     }
 }
 
-/// A distance with its unit, in three digits that matter.
+/// A distance with its unit, with three significant digits.
 fn length(meta: &MetaSpec, distance: f64) -> String {
     let rounded = format!("{distance:.2e}").parse().unwrap_or(distance);
     let unit = match meta.settings.scale {
@@ -149,11 +153,11 @@ fn percent(share: f64) -> String {
     }
 }
 
-/// The record of old studies that a program reads.
+/// Record of the old studies, as JSON.
 #[derive(Serialize)]
 pub(crate) struct OldStudiesRecord<'a> {
     scale: MetaScale,
-    /// Part of the next query that all of them have; below 0 that of their negated functions.
+    /// Joint share of the next query; if negative, the share of the negated functions.
     share: f64,
     studies: Vec<OldStudyRecord<'a>>,
 }
@@ -166,7 +170,7 @@ struct OldStudyRecord<'a> {
     left_out: &'a [LeftOut],
     assumptions: &'a [String],
     best: Option<f64>,
-    /// `None`, as `dropped`, where the strategy weighs all old studies as one.
+    /// `None`, as is `dropped`, if the strategy weighs all old studies as one.
     weight: Option<f64>,
     distance: Option<f64>,
     dropped: Option<bool>,
@@ -218,26 +222,26 @@ mod tests {
         };
         assert_eq!(
             trust(&meta, &step),
-            "old studies: lr-2025 72 %, old1 28 %; together they have less than 1 % of the next query\n\
+            "old studies: lr-2025 72 %, old1 28 %; together they have less than 1 % of the weight in the next query\n\
              dropped: team (less than 1 %): its values differ from this study's by up to 3.12 on average, those of lr-2025 by 0.4"
         );
         step.studies[1].distance = None;
         assert!(trust(&meta, &step).ends_with("it ranks this study's trials worse than others do"));
-        // One alone is never dropped, and its distance is said.
+        // A single one is never dropped, and its distance is shown.
         let mut alone = step.clone();
         alone.studies.truncate(1);
         assert_eq!(
             trust(&meta, &alone),
-            "old studies: old1 28 %; it has less than 1 % of the next query, and its values differ from this study's by up to \
+            "old studies: old1 28 %; it has less than 1 % of the weight in the next query, and its values differ from this study's by up to \
              0.5 on average"
         );
-        // One prior of all.
+        // One joint prior.
         let together = TransferStep { studies: Vec::new(), ..step.clone() };
         assert_eq!(
             trust(&meta, &together),
-            "old studies: their shared prior has less than 1 % of the next query"
+            "old studies: their shared prior has less than 1 % of the weight in the next query"
         );
-        // A distance that has become small does not explain it.
+        // A small distance does not explain the drop.
         step.studies[1].distance = Some(0.3);
         assert!(trust(&meta, &step).ends_with("earlier they seemed to differ by more"));
     }

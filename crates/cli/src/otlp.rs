@@ -1,12 +1,13 @@
-//! Logs, metrics and traces to a collector by OTLP over HTTP, as the standard variables say (OTEL_EXPORTER_OTLP_ENDPOINT and its like).
+//! Exports logs, metrics and traces by OTLP over HTTP, configured by the standard variables
+//! (`OTEL_EXPORTER_OTLP_ENDPOINT` and others).
 //!
-//! All that is sent stands on the allow-list of docs/operations.md (INV-4).
+//! Everything exported is on the allow-list of docs/operations.md (INV-4).
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use fedbo_coordinator::{Recorder, SECONDS, SPANS};
-use fedbo_transport::ConnectionCounts;
+use fedbo_transport::{ConnectionCounts, ProxySetting, proxy_for};
 use opentelemetry::KeyValue;
 use opentelemetry::metrics::{Counter, Gauge, Histogram, Meter, MeterProvider as _};
 use opentelemetry::trace::TracerProvider as _;
@@ -24,17 +25,17 @@ use tracing_subscriber::filter::{EnvFilter, filter_fn};
 use tracing_subscriber::registry::LookupSpan;
 use ureq::tls::{Certificate, RootCerts, TlsConfig, TlsProvider};
 
-use crate::exit::BadInput;
 use crate::logs::{Signal, is_collected};
+use fedbo_console::BadInput;
 
-/// The time within which a collector has to answer.
+/// Timeout of a request to the collector.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Bytes of an answer at most.
+/// Maximum bytes of a response.
 const ANSWER_BYTES_MAX: u64 = 1 << 20;
-/// The name of what is instrumented.
+/// Name of the instrumentation scope.
 const SCOPE: &str = "fedbo";
 
-/// Sends what is logged, measured and traced, in batches, from threads of its own; what is left is sent when it is dropped.
+/// Exports logs, metrics and traces in batches, from its own threads. Dropping it flushes the rest.
 #[derive(Debug)]
 pub(crate) struct Collector {
     logs: Option<SdkLoggerProvider>,
@@ -44,7 +45,8 @@ pub(crate) struct Collector {
 
 impl Drop for Collector {
     fn drop(&mut self) {
-        // A collector that is away keeps the program from ending for some seconds, once and not for each signal.
+        // An unreachable collector delays the exit by some seconds. The three shutdowns run in
+        // parallel, so the delay occurs once, not per signal.
         let Self { logs, metrics, traces } = self;
         let (logs, metrics, traces) = (logs.take(), metrics.take(), traces.take());
         let ends: [Box<dyn FnOnce() + Send>; 3] = [
@@ -52,7 +54,7 @@ impl Drop for Collector {
             Box::new(move || drop(metrics.map(|metrics| metrics.shutdown()))),
             Box::new(move || drop(logs.map(|logs| logs.shutdown()))),
         ];
-        // Where no thread can be started, what is left is not sent.
+        // If a thread cannot be started, its remaining data are not sent.
         let ends = ends.map(|end| std::thread::Builder::new().spawn(end).ok());
         for end in ends.into_iter().flatten() {
             let _ = end.join(); // an exporter that panicked has nothing more to send
@@ -61,7 +63,7 @@ impl Drop for Collector {
 }
 
 impl Collector {
-    /// The collector that the environment names, for the signals that it asks for.
+    /// Creates exporters for the signals that the environment asks for.
     pub(crate) fn new() -> Result<Self, BadInput> {
         let refused = |error: ExporterBuildError| {
             BadInput(format!("OTLP cannot be set up from OTEL_* variables: {error}"))
@@ -89,7 +91,7 @@ impl Collector {
         Ok(made)
     }
 
-    /// Layers that send the events that pass a filter, and the spans of the service.
+    /// Layers that export the events passing a filter, and the service's spans.
     pub(crate) fn layer<S>(&self, events: EnvFilter) -> impl Layer<S> + Send + Sync + use<S>
     where
         S: tracing::Subscriber + for<'a> LookupSpan<'a> + Send + Sync,
@@ -99,7 +101,7 @@ impl Collector {
             OpenTelemetryTracingBridge::new(logs).with_filter(crate::logs::only_events(events))
         });
         let traces = self.traces.as_ref().map(|traces| {
-            // What a library adds by itself is left out: places in the source, threads, times of waiting.
+            // Attributes added by the library are disabled: source locations, threads, idle times.
             let layer = tracing_opentelemetry::layer()
                 .with_tracer(traces.tracer(SCOPE))
                 .with_location(false);
@@ -109,14 +111,14 @@ impl Collector {
         Layer::and_then(traces, logs)
     }
 
-    /// The way of a service's metrics to the collector, if it takes any.
+    /// Recorder that exports a service's metrics; `None` if metrics are not exported.
     pub(crate) fn recorder(&self) -> Option<Arc<dyn Recorder>> {
         let metrics = self.metrics.as_ref()?;
         Some(Arc::new(Instruments::new(&metrics.meter(SCOPE))))
     }
 }
 
-/// The names of this process. OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES are read by the library.
+/// Names of this process. The library reads OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES.
 fn resource() -> Resource {
     let mut resource = Resource::builder();
     if std::env::var_os("OTEL_SERVICE_NAME").is_none() {
@@ -125,7 +127,8 @@ fn resource() -> Resource {
     resource.build()
 }
 
-/// The metrics of a coordinator. A collector that writes them for Prometheus gives them the names of `GET /metrics`.
+/// Metrics of a coordinator. A collector that exports them to Prometheus gives them the names of
+/// `GET /metrics`.
 #[derive(Debug)]
 struct Instruments {
     meter: Meter,
@@ -190,7 +193,7 @@ fn of_study(study: &str) -> KeyValue {
     KeyValue::new("study", study.to_owned())
 }
 
-/// Requests by the HTTP client that agents use.
+/// Sends requests with the same HTTP client as agents.
 #[derive(Clone, Debug)]
 struct Client(Arc<ureq::Agent>);
 
@@ -216,10 +219,13 @@ impl Client {
 
 #[async_trait::async_trait]
 impl HttpClient for Client {
-    /// Blocks: it is called from the thread that sends batches, which has nothing else to do.
+    /// Blocks. It is called from the batch exporter's thread, which has no other work.
     async fn send_bytes(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
         let (head, body) = request.into_parts();
-        let answer = self.0.run(Request::from_parts(head, body.to_vec()))?;
+        let proxy = proxy_for(&head.uri.to_string(), &ProxySetting::Environment)?;
+        let request = Request::from_parts(head, body.to_vec());
+        let request = self.0.configure_request(request).proxy(proxy).build();
+        let answer = self.0.run(request)?;
         let (head, mut body) = answer.into_parts();
         let body = body.with_config().limit(ANSWER_BYTES_MAX).read_to_vec()?;
         Ok(Response::from_parts(head, Bytes::from(body)))

@@ -1,13 +1,14 @@
-//! A point that a person gives, parameter by parameter: on the command line, or in a page.
+//! A point entered by a user, parameter by parameter: on the command line or in a page.
 
 use fedbo_space::{Parameter, Point, Space};
 
-use crate::exit::BadInput;
+use fedbo_console::BadInput;
 
-/// The point of a space that names and texts of values mean.
+/// Parses a point of a space from names and values.
 ///
 /// # Errors
-/// If a name is given twice or is no parameter's, a value is none of its parameter, or a parameter has no value.
+/// If a name is unknown or repeated, a value is invalid for its parameter, or a parameter has no
+/// value.
 pub(crate) fn parse(space: &Space, entries: &[(&str, &str)]) -> anyhow::Result<Point> {
     let mut values = Vec::with_capacity(entries.len());
     for (index, (name, text)) in entries.iter().enumerate() {

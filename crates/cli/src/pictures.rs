@@ -1,4 +1,4 @@
-//! The pictures of a study: `fedbo plot` writes them, and Python shows them.
+//! Pictures of a study: written by `fedbo plot` and shown by Python.
 
 use std::collections::BTreeSet;
 
@@ -22,24 +22,24 @@ pub enum StudyPicture {
     Slices,
     /// The importance of each parameter.
     Importance,
-    /// The objectives of a study that has several, each two of them against each other.
+    /// The objectives of a study with several, pairwise against each other.
     Pareto,
-    /// The values that trainings have reported, epoch by epoch.
+    /// The values reported during training, epoch by epoch.
     LearningCurves,
-    /// The weights of the old studies that the study learns from, query by query.
+    /// The weights of the study's old studies, query by query.
     Transfer,
 }
 
-/// The reason why there is no picture of a study.
+/// Reason why a study has no picture.
 #[derive(Debug, thiserror::Error)]
 pub enum PictureError {
-    /// No trial has ended.
+    /// No trial is finished.
     #[error("study {study:?} has no finished trial to draw yet")]
     NoTrial {
         /// The study.
         study: String,
     },
-    /// No trial has reported a value, or the study keeps no reports.
+    /// No trial has reported a value, or the study stores no reports.
     #[error("study {study:?} has no learning curves: {why}")]
     NoCurves {
         /// The study.
@@ -47,14 +47,14 @@ pub enum PictureError {
         /// The reason.
         why: &'static str,
     },
-    /// The study has several objectives, or one, and the picture is of the others.
+    /// The picture does not fit the number of objectives, one or several.
     #[error("study {study:?} has {n_objectives}: its pictures are {pictures}")]
     OtherObjectives {
         /// The study.
         study: String,
-        /// Its objectives, in words.
+        /// Its objectives, as text.
         n_objectives: &'static str,
-        /// The pictures that it has.
+        /// The pictures available for it.
         pictures: String,
     },
     /// The study learns from no old ones.
@@ -66,12 +66,12 @@ pub enum PictureError {
     /// The study cannot be read, or its model cannot be fitted.
     #[error(transparent)]
     Study(#[from] StudyError),
-    /// It cannot be drawn.
+    /// The picture cannot be drawn.
     #[error(transparent)]
     Report(#[from] ReportError),
 }
 
-/// Draws a picture of a study, the one that `fedbo plot` writes.
+/// Draws a picture of a study, the same as `fedbo plot` writes.
 ///
 /// # Errors
 /// If there is nothing to draw yet, or the study cannot be read.
@@ -148,12 +148,12 @@ pub(crate) fn learning_curves(study: &Study, trials: &[Trial]) -> Option<Learnin
     })
 }
 
-/// Returns true if a trial has ended by itself. The values of trials that were stopped early are not final.
+/// Returns true if a trial ran to its end. Values of trials stopped early are not final.
 pub(crate) fn is_drawn(trial: &Trial) -> bool {
     matches!(trial.told(), Some(Told::Value(_) | Told::Numbers(_) | Told::Failed { .. }))
 }
 
-/// A study as plain data: its trials, and what was found out about its parameters and its old studies.
+/// Converts a study to plain data for its pictures: trials, parameter importance and old studies.
 pub(crate) fn study_plot(
     study: &Study,
     trials: &[Trial],

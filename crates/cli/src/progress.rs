@@ -1,57 +1,26 @@
-//! The progress of a run: bars on a terminal, a line now and then elsewhere.
+//! Progress of a run: bars on a terminal, occasional lines elsewhere.
 
-#[cfg(feature = "research")]
-mod experiment;
-
-use std::io::IsTerminal;
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
+use fedbo_console::text::{number, shown};
+use fedbo_console::{self as console, BARS, Mode, SILENCE, TICK, style};
 use fedbo_federation::PrivacyPlan;
 use fedbo_ledger::Statement;
 use fedbo_objective::{Direction, Outcome};
+use fedbo_privacy::accounting::Claim;
 use fedbo_protocol::UpdateRejected;
 use fedbo_report::Row;
 use fedbo_runner::federation::{ArmStarted, RunProgress};
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
 
 use crate::commands::privacy::promise::{NOT_PROMISED, promised};
-use crate::console::{self, BARS};
-use crate::text::{number, shown};
 
-#[cfg(feature = "research")]
-pub(crate) use experiment::ExperimentDisplay;
-
-/// Most agents that get a line of their own on the screen.
+/// Maximum number of agents with their own line on the screen.
 const AGENT_LINES_MAX: usize = 16;
-/// Lines for the rounds of an arm where there is no terminal.
+/// Number of progress lines per arm if there is no terminal.
 const N_LINES: u64 = 10;
-/// Longest silence where there is no terminal.
-const SILENCE: Duration = Duration::from_secs(30);
-/// ε beyond which a promise is hardly one.
-const EPSILON_WARNED: f64 = 10.0;
-/// Time between two redraws while nothing ends.
-const TICK: Duration = Duration::from_millis(250);
-
-/// The form in which progress is shown.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Mode {
-    Bars,
-    Lines,
-    Nothing,
-}
-
-impl Mode {
-    fn choose() -> Self {
-        match (console::is_quiet(), std::io::stderr().is_terminal()) {
-            (true, _) => Self::Nothing,
-            (false, true) => Self::Bars,
-            (false, false) => Self::Lines,
-        }
-    }
-}
-
 /// Progress of a federation.
 pub(crate) struct RunDisplay {
     mode: Mode,
@@ -61,7 +30,7 @@ pub(crate) struct RunDisplay {
 #[derive(Default)]
 struct RunState {
     arm: String,
-    /// True for one of several runs: then only their beginnings get lines.
+    /// True for one of several runs: then only the start of each run gets a line.
     is_repeated: bool,
     agents: Vec<String>,
     rounds: u64,
@@ -70,11 +39,11 @@ struct RunState {
     n_failed: usize,
     total: Option<ProgressBar>,
     lines: Vec<ProgressBar>,
-    spoken: Option<(u64, Instant)>,
+    last_line: Option<(u64, Instant)>,
 }
 
 impl RunState {
-    /// The best value so far and whose it is.
+    /// Returns the best value so far and its agent.
     fn leader(&self) -> Option<(f64, &str)> {
         let direction = self.direction?;
         let mut leader: Option<(f64, &str)> = None;
@@ -117,7 +86,7 @@ impl RunDisplay {
         Self { mode: Mode::choose(), state: Mutex::default() }
     }
 
-    /// Takes the bars off the screen.
+    /// Removes the bars from the screen.
     pub(crate) fn finish(&self) {
         self.state().clear();
     }
@@ -130,13 +99,13 @@ impl RunDisplay {
 impl RunProgress for RunDisplay {
     fn ledger_kept(&self, path: &Path) {
         console::note(&format!(
-            "warning: the ledger of the results that are overwritten is kept as {}; what it records stays spent, and this run \
-             spends anew",
+            "warning: the ledger of the results that are overwritten is kept as {}; its spending still counts, and this run \
+             spends more",
             path.display()
         ));
     }
 
-    /// Says what is not promised before what is, also where nothing else is shown.
+    /// Prints the limits of the promise before the promise, even in quiet mode.
     fn charging(&self, plan: &PrivacyPlan, spent: &Statement) {
         console::note(&format!("not promised: {NOT_PROMISED}"));
         if let Some(claim) = plan.paid_claim() {
@@ -150,27 +119,21 @@ impl RunProgress for RunDisplay {
         }
         if let Some(most) = plan.charter.participations {
             console::note(&format!(
-                "each agent is in at most {most} of the releases, one a window, and pays for these; who is in which is public, and so is \
-                 roughly how long its trials take"
+                "each agent is in at most {most} of the releases, one per window, and pays for these; the releases that an \
+                 agent is in are public, and so is roughly how long its trials take"
             ));
         }
         if spent.n_releases() > 0 {
             console::note(&format!("spent before: {}", spent.claim));
         }
-        if let Some(claim) = plan.paid_claim()
-            && claim.epsilon > EPSILON_WARNED
-        {
-            console::note(&format!(
-                "warning: epsilon = {} protects hardly anybody: what is inferred about an agent may become e^{} times as likely",
-                number(claim.epsilon),
-                number(claim.epsilon)
-            ));
+        if let Some(warning) = plan.paid_claim().and_then(Claim::warning) {
+            console::note(&format!("warning: {warning}"));
         }
         let (n_paid, n_planned) = (plan.n_paid(), plan.n_planned());
         if n_paid < n_planned {
             console::note(&format!(
                 "warning: the budget of epsilon = {} pays for {n_paid} of {n_planned} planned releases with this \
-                 noise_multiplier; after them nothing is collected, and agents go on alone",
+                 noise_multiplier; after them nothing is collected, and agents continue alone",
                 plan.budget().epsilon()
             ));
         }
@@ -190,7 +153,7 @@ impl RunProgress for RunDisplay {
                 Some((run, n_runs)) => format!("run {} of {n_runs}, {arm}", run + 1),
             },
             is_repeated: start.run.is_some(),
-            spoken: start.run.map(|_| (0, Instant::now())),
+            last_line: start.run.map(|_| (0, Instant::now())),
             agents: start.agents.to_vec(),
             rounds: start.rounds,
             direction: Some(start.direction),
@@ -201,12 +164,19 @@ impl RunProgress for RunDisplay {
         if self.mode == Mode::Lines {
             let agents = if n_agents == 1 { "agent" } else { "agents" };
             let mut text = state.arm.clone();
-            // Of several runs each is as large as the first.
+            // All of several runs have the size of the first.
             if start.run.is_none_or(|(run, _)| run == 0) {
                 text += &format!(
                     ": {n_agents} {agents}, {} initial points and {} rounds each",
                     start.n_initial, start.rounds
                 );
+                if start.n_contributors > 0 {
+                    let n = start.n_contributors;
+                    text += &match n {
+                        1 => "; 1 other shares its earlier observations once".to_owned(),
+                        _ => format!("; {n} others share their earlier observations once"),
+                    };
+                }
             }
             if start.n_recorded > 0 {
                 text += &format!("; {} trials are taken from the earlier run", start.n_recorded);
@@ -271,11 +241,11 @@ impl RunProgress for RunDisplay {
         }
         let round = u64::try_from(iteration).unwrap_or(0);
         let share = round * N_LINES / state.rounds.max(1);
-        let due = state.spoken.is_none_or(|(last, when)| {
+        let due = state.last_line.is_none_or(|(last, when)| {
             (share > last && !state.is_repeated) || when.elapsed() > SILENCE
         });
         if due && round > 0 {
-            state.spoken = Some((share, Instant::now()));
+            state.last_line = Some((share, Instant::now()));
             console::note(&format!("{}: {status}", state.arm));
         }
     }
@@ -285,13 +255,7 @@ impl RunProgress for RunDisplay {
     }
 }
 
-fn style(template: &str) -> ProgressStyle {
-    ProgressStyle::with_template(template)
-        .unwrap_or_else(|_| ProgressStyle::default_bar())
-        .progress_chars("━╸ ")
-}
-
-/// A value in few characters.
+/// Formats a value in few characters.
 fn short(value: f64) -> String {
     let size = value.abs();
     if size > 0.0 && !(1e-3..1e6).contains(&size) {
@@ -301,7 +265,7 @@ fn short(value: f64) -> String {
     }
 }
 
-/// The start of a text on one line.
+/// Joins a text to one line and truncates it.
 pub(crate) fn one_line(text: &str) -> String {
     const CHARS: usize = 300;
     let joined = text.split_whitespace().collect::<Vec<_>>().join(" ");

@@ -1,15 +1,16 @@
-//! A search space as a person and a program see it before they agree to it: every parameter with all that it may be.
+//! A search space as shown to people and programs before they agree to it: every parameter with all
+//! its properties.
 
 use fedbo_space::{ParameterSpec, Space};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::text::shown;
+use fedbo_console::text::shown;
 
-/// Keys of a parameter in the order in which they are shown.
+/// Keys of a parameter, in display order.
 const KEYS: [&str; 5] = ["low", "high", "step", "log", "choices"];
 
-/// A parameter as a program reads it.
+/// A parameter as JSON.
 #[derive(Serialize)]
 pub(crate) struct ShownParameter {
     name: String,
@@ -28,7 +29,7 @@ pub(crate) fn parameters(space: &Space) -> Vec<ShownParameter> {
         .collect()
 }
 
-/// All parameters, one a line, with nothing in them that could act on a terminal (INV-24).
+/// All parameters, one per line, with control sequences escaped (INV-24).
 pub(crate) fn lines(space: &Space) -> String {
     let mut text = "the study's parameters, which your command will be given:".to_owned();
     for parameter in parameters(space) {
@@ -36,7 +37,7 @@ pub(crate) fn lines(space: &Space) -> String {
         let described = serde_json::to_value(&parameter.spec).unwrap_or_default();
         if let Value::Object(mut entries) = described {
             entries.remove("type");
-            // In the order of a file; whatever else there is, behind.
+            // Known keys in the order of a file, then any others.
             let first = KEYS.map(|key| (key.to_owned(), entries.remove(key).unwrap_or_default()));
             for (key, value) in first.into_iter().chain(entries) {
                 if !value.is_null() && value != Value::Bool(false) {

@@ -1,4 +1,4 @@
-//! The display of a study's run: a few lines that change on a terminal, lines one below the other elsewhere.
+//! Display of a study's run: a few updating lines on a terminal, consecutive lines elsewhere.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::fmt::Write as _;
@@ -12,27 +12,28 @@ use fedbo_storage::{Told, Trial};
 use fedbo_study::{Definition, Observer, Study};
 use indicatif::{ProgressBar, ProgressState, ProgressStyle};
 
-use crate::console::{self, BARS};
 use crate::progress::one_line;
-use crate::sparkline::sparkline;
-use crate::text;
 use crate::trial_record::numbers_in_words;
+use fedbo_console::sparkline::sparkline;
+use fedbo_console::text;
+use fedbo_console::{self as console, BARS};
 
-/// Time between two drawings.
+/// Redraw interval.
 const TICK: Duration = Duration::from_millis(200);
-/// Columns of the curve at most.
+/// Maximum width of the curve.
 const CURVE_WIDTH: usize = 40;
-/// Cells of the bar at most.
+/// Maximum width of the bar.
 const BAR_WIDTH: usize = 24;
-/// Latest times from which medians are taken.
+/// Number of latest times used for medians.
 const N_TIMES: usize = 101;
-/// Failures that get a line of their own.
+/// Number of failures that get their own line.
 const N_FAILURE_LINES: u64 = 10;
-/// Lines about trials that are neither failures nor new bests may come in a burst of this many, then one a second.
+/// Burst limit for lines about trials that are neither failures nor new bests; after that, one per
+/// second.
 const N_BURST: f64 = 20.0;
-/// Shortest time between two looks at what other processes told.
+/// Minimum time between two reads of trials told by other processes.
 const REFRESH: Duration = Duration::from_secs(2);
-/// Longest silence about what is waited for.
+/// Maximum time between two messages about waiting.
 const WAITING: Duration = Duration::from_secs(30);
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -42,7 +43,7 @@ enum Mode {
     Nothing,
 }
 
-/// Watches a run and shows it on standard error.
+/// Observes a run and shows it on standard error.
 pub(crate) struct StudyDisplay<'a> {
     study: &'a Study,
     mode: Mode,
@@ -52,7 +53,7 @@ pub(crate) struct StudyDisplay<'a> {
 }
 
 impl<'a> StudyDisplay<'a> {
-    /// Begins to show a run of a study that has these trials already.
+    /// Starts to show a run of a study that already has `trials`.
     pub(crate) fn new(study: &'a Study, n_wanted: u64, trials: &[Trial]) -> Self {
         let mode = match (console::is_quiet(), std::io::stderr().is_terminal()) {
             (true, _) => Mode::Nothing,
@@ -71,7 +72,7 @@ impl<'a> StudyDisplay<'a> {
         Self { study, mode, view, bar, unstored: Mutex::default() }
     }
 
-    /// Takes the view off the screen.
+    /// Removes the view from the screen.
     pub(crate) fn finish(&self) {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();
@@ -79,7 +80,7 @@ impl<'a> StudyDisplay<'a> {
         }
     }
 
-    /// The trials that ended without being stored, in their order.
+    /// Trials that ended but could not be stored, in ascending order.
     pub(crate) fn unstored(self) -> Vec<(u64, Told)> {
         let unstored = self.unstored.into_inner();
         let mut unstored = unstored.unwrap_or_else(PoisonError::into_inner);
@@ -87,24 +88,25 @@ impl<'a> StudyDisplay<'a> {
         unstored
     }
 
-    /// Never to be held while something is written: a drawing holds the screen and takes the view.
+    /// Locks the view. Never hold it while writing: drawing holds the screen lock and then takes
+    /// the view's lock.
     fn view(&self) -> MutexGuard<'_, View> {
         lock(&self.view)
     }
 
-    /// Looks now and then at what other processes told.
+    /// Reads the trials told by other processes, at most once per refresh interval.
     fn refresh(&self) {
         if !self.view().refresh_is_due() {
             return;
         }
         let began = Instant::now();
-        // A storage that cannot be read now will say so to the run itself.
+        // An unreadable storage is reported by the run itself.
         let Ok(trials) = self.study.trials() else {
             return;
         };
         let mut view = self.view();
         view.count_new_trials(&trials);
-        // Not more than a twentieth of the time goes into looking.
+        // Refreshing takes at most a twentieth of the time.
         view.next_refresh = Instant::now() + REFRESH.max(20 * began.elapsed());
     }
 }
@@ -113,7 +115,7 @@ fn lock(view: &Mutex<View>) -> MutexGuard<'_, View> {
     view.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A bar whose text is the view, drawn anew at each tick.
+/// Creates a bar that shows the view, redrawn at each tick.
 fn live_bar(view: &Arc<Mutex<View>>) -> ProgressBar {
     let drawn = Arc::clone(view);
     let style = ProgressStyle::with_template("{view}")
@@ -174,7 +176,7 @@ impl Observer for StudyDisplay<'_> {
             1 => "trial",
             _ => "trials",
         };
-        let text = format!("{what} {}, which other processes evaluate", text::numbers(&numbers));
+        let text = format!("{what} {}, evaluated by other processes", text::numbers(&numbers));
         let line = {
             let mut view = self.view();
             view.waiting = Some(text.clone());
@@ -201,31 +203,31 @@ impl Observer for StudyDisplay<'_> {
     }
 }
 
-/// The state of the study and of this run.
+/// State of the study and of this run.
 struct View {
     name: String,
     direction: Direction,
     n_wanted: u64,
-    /// The same without what is tried beyond it.
+    /// `n_wanted` without trials beyond it.
     n_asked_for: u64,
-    /// Numbers of the trials that are counted below: this process and others may tell at the same time.
+    /// Trials already counted below: this process and others may tell concurrently.
     counted: HashSet<u64>,
     n_complete: u64,
     n_failed: u64,
     n_stopped: u64,
-    /// N, if trials are stopped early.
+    /// Maximum epochs N, if trials are stopped early.
     n_epochs: Option<u32>,
-    /// The definition, where a trial has more than a value.
+    /// The definition, if trials have more than one number.
     definition: Option<Definition>,
     best: Option<Best>,
-    /// The feasible trials so far that no other one dominates, where there are several objectives.
+    /// Nondominated feasible trials so far, if there are several objectives.
     front: Vec<Trial>,
-    /// The best value so far after each telling since there is one.
+    /// Best value after each told trial, from the first value on.
     curve: Vec<f64>,
     began: Instant,
     n_told_here: u64,
     running: Vec<(u64, Instant)>,
-    /// The last epochs that running trials have reported, by the trial's number.
+    /// Latest reported epoch of each running trial, by number.
     epochs: HashMap<u64, u32>,
     ask_seconds: VecDeque<f64>,
     evaluate_seconds: VecDeque<f64>,
@@ -233,7 +235,7 @@ struct View {
     spoke_of_waiting: Option<Instant>,
     next_refresh: Instant,
     n_failure_lines: u64,
-    /// The number of further lines that may be written at once.
+    /// Number of further lines that may be written at once.
     allowance: f64,
     allowed_at: Instant,
 }
@@ -276,14 +278,15 @@ impl View {
         }
     }
 
-    /// Counts the trials that are not counted yet, in the order in which they were told.
+    /// Counts trials not yet counted, in the order in which they were told.
     fn count_new_trials(&mut self, trials: &[Trial]) {
         let mut told: Vec<&Trial> = trials.iter().filter(|t| t.told().is_some()).collect();
         told.sort_by_key(|trial| trial.told_seq);
         for trial in told {
             self.count(trial);
         }
-        // Points that were enqueued, and those of failed trials, are tried beyond the wanted number too.
+        // Enqueued points and retries of failed trials are evaluated in addition to the wanted
+        // number.
         let retries = trials.iter().filter(|trial| trial.retry_of().is_some());
         let n_all = self.n_asked_for.saturating_add(retries.count() as u64);
         self.n_wanted = n_all.max(trials.len() as u64);
@@ -293,7 +296,7 @@ impl View {
         Instant::now() >= self.next_refresh
     }
 
-    /// Counts a trial that has ended, once.
+    /// Counts a finished trial once.
     fn count(&mut self, trial: &Trial) {
         if !self.counted.insert(trial.number) {
             return;
@@ -327,7 +330,7 @@ impl View {
         }
     }
 
-    /// A trial of this run was told; whether it is the best so far.
+    /// Records a trial told by this run; returns true if it is among the best so far.
     fn told(&mut self, trial: &Trial) -> bool {
         if let Some(at) = self.running.iter().position(|(n, _)| *n == trial.number) {
             let (_, began) = self.running.swap_remove(at);
@@ -340,8 +343,8 @@ impl View {
         is_best || self.front.iter().any(|each| each.number == trial.number)
     }
 
-    /// The line about a trial that was just told, if it is worth one where lines stand below each other. On a live
-    /// view, only failures are.
+    /// Returns the line about a trial that was just told, if it deserves one in the list of lines.
+    /// In the live view only failures do.
     fn line(&mut self, trial: &Trial, is_best: bool, now: Instant, live: bool) -> Option<String> {
         let number = trial.number;
         let failed = match trial.told() {
@@ -411,7 +414,7 @@ impl View {
         Some(line)
     }
 
-    /// The live view, in lines of at most `width` characters.
+    /// Returns the live view, in lines of at most `width` characters.
     fn lines(&self, width: usize, now: Instant) -> Vec<String> {
         let mut lines = vec![self.bar(width, now)];
         match &self.best {
@@ -445,7 +448,7 @@ impl View {
         lines
     }
 
-    /// `name  ━━━━╸   37/60, 2 failed  0:12, about 0:08 left`, as far as there is room.
+    /// Formats `name  ━━━━╸   37/60, 2 failed  0:12, about 0:08 left`, as far as there is room.
     fn bar(&self, width: usize, now: Instant) -> String {
         let n_told = self.n_told();
         let mut counts = format!("{n_told}/{} trials", self.n_wanted);
@@ -480,7 +483,7 @@ impl View {
         (here >= 3.0 && left > 0.0).then_some(elapsed / here * left)
     }
 
-    /// The median times of a trial, in words.
+    /// Median times of a trial, as text.
     fn times(&self) -> Option<String> {
         let evaluate = median(&self.evaluate_seconds)?;
         let mut times = format!("{} an evaluation", text::duration(evaluate));
@@ -490,7 +493,7 @@ impl View {
         Some(times)
     }
 
-    /// `trial 37 (12 s), 38 (3 s)`: the longest first.
+    /// Formats `trial 37 (12 s), 38 (3 s)`, the longest-running first.
     fn evaluating(&self, now: Instant) -> String {
         let mut running = self.running.clone();
         running.sort_by_key(|(_, began)| *began);
@@ -520,7 +523,7 @@ impl View {
     }
 }
 
-/// The first `n` of a bar's cells are full, by the share of what is done; half a cell counts.
+/// Fills a bar of `n_cells` cells in proportion `done / all`, in steps of half a cell.
 fn cells(done: u64, all: u64, n_cells: usize) -> String {
     let halves = 2 * n_cells as u64;
     let n_full = match done.min(all).checked_mul(halves) {
@@ -662,7 +665,7 @@ mod tests {
         assert!((25..=36).contains(&n_lines), "{n_lines}");
         let last = view.line(&trial(9_999, Told::Value(-1.0)), false, began, false);
         assert!(last.is_some(), "the last one always has its line");
-        // Slow ones each get theirs, and so does a new best at any time.
+        // Slow trials each get a line, and a new best gets one at any time.
         let later = began + Duration::from_secs(60);
         for seconds in 0..60 {
             let told = trial(1, Told::Value(-2.0));

@@ -1,4 +1,4 @@
-//! The study that a command is about: STUDY on the command line.
+//! The study that a command operates on: STUDY on the command line.
 
 use std::ffi::OsString;
 use std::os::unix::fs::MetadataExt;
@@ -9,15 +9,15 @@ use fedbo_space::Space;
 use fedbo_storage::{Address, Mode, StorageError};
 use fedbo_study::{Study, StudyError, StudyFile};
 
-use crate::console;
-use crate::exit::BadInput;
 use crate::file_kind::{FileKind, is_database};
-use crate::text::quoted;
+use fedbo_console as console;
+use fedbo_console::BadInput;
+use fedbo_console::text::quoted;
 
-/// The name of a stored study as that of a folder.
+/// Returns a stored study's name if it is usable as a folder name.
 ///
 /// # Errors
-/// If it is none: whoever wrote the storage chose it, and it could lead anywhere.
+/// If it is not: the name comes from the storage's author and could escape the folder.
 pub(crate) fn folder_of(name: &str) -> Result<&str, BadInput> {
     match fedbo_config::is_folder_name(name) {
         true => Ok(name),
@@ -27,32 +27,32 @@ pub(crate) fn folder_of(name: &str) -> Result<&str, BadInput> {
     }
 }
 
-/// A study by its file or by its storage.
+/// A study given by its file or its storage.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct StudyRef {
-    /// The study: its file, for instance study.toml, or where it is stored, as sqlite:FILE or
+    /// Study: its file, for instance study.toml, or its storage, as sqlite:FILE or
     /// postgresql://USER@HOST/DATABASE
     #[arg(value_name = "STUDY")]
     place: String,
-    /// Name of the study, where a storage holds several
+    /// Name of the study, if the storage holds several
     #[arg(long = "study", value_name = "NAME")]
     name: Option<String>,
 }
 
-/// An open study, and how it was named.
+/// An open study and how it was specified.
 pub(crate) struct OpenStudy {
     pub(crate) study: Study,
-    /// Its file, if that was named.
+    /// Its file, if it was given by its file.
     pub(crate) file: Option<StudyFile>,
-    /// The place where it is kept, for people.
+    /// Its storage, for display.
     pub(crate) storage: String,
-    /// STUDY as a shell reads it.
+    /// STUDY, quoted for a shell.
     pub(crate) word: String,
     pub(crate) own: OwnFiles,
 }
 
 impl OpenStudy {
-    /// Number of trials that it is to have; `None` if only its file would know.
+    /// Number of wanted trials; `None` without the study's file.
     pub(crate) fn n_trials(&self) -> Option<u64> {
         self.file.as_ref().map(|file| file.n_trials)
     }
@@ -61,24 +61,24 @@ impl OpenStudy {
         &self.study.definition().name
     }
 
-    /// Refuses to write where a file of the study stands.
+    /// Refuses an output path that is a file of the study.
     pub(crate) fn check_is_separate(&self, out: &Path) -> Result<(), BadInput> {
         self.own.check_is_separate(out)
     }
 }
 
-/// The files that a study consists of, those included that SQLite keeps beside its own.
+/// Files of a study, including the auxiliary files of SQLite.
 pub(crate) struct OwnFiles(Vec<PathBuf>);
 
 impl OwnFiles {
-    /// Those of a storage.
+    /// Files of a storage.
     pub(crate) fn of(address: &Address) -> Self {
         Self(files_of(address))
     }
 
-    /// Refuses to write where a file of the study stands.
+    /// Refuses an output path that is a file of the study.
     pub(crate) fn check_is_separate(&self, out: &Path) -> Result<(), BadInput> {
-        let aside = with_ending(out, ".part"); // where it is written before it is put in place
+        let aside = with_ending(out, ".part"); // the output is written here before it is renamed
         for own in &self.0 {
             if is_same(own, out) || is_same(own, &aside) {
                 return Err(BadInput(format!(
@@ -91,19 +91,19 @@ impl OwnFiles {
     }
 }
 
-/// The target of STUDY: a study's file, or a storage.
+/// Target of STUDY: a study's file or a storage.
 enum Place {
     File(Box<StudyFile>),
     Storage(Address),
 }
 
 impl StudyRef {
-    /// As if it stood on the command line.
+    /// Creates the reference as if given on the command line.
     pub(crate) fn new(place: &str, name: Option<&str>) -> Self {
         Self { place: place.to_owned(), name: name.map(str::to_owned) }
     }
 
-    /// The study's file, read and checked.
+    /// Returns the study's file, read and checked.
     pub(crate) fn file(&self) -> anyhow::Result<StudyFile> {
         match self.place(StudyFile::load)? {
             Place::File(file) => Ok(*file),
@@ -114,7 +114,7 @@ impl StudyRef {
         }
     }
 
-    /// The file or the folder that STUDY may be the path of; `None` if it is the address of a storage.
+    /// The file or folder path that STUDY may be; `None` if it is a storage's address.
     pub(crate) fn as_path(&self) -> Option<&Path> {
         match self.place.parse::<Address>() {
             Ok(_) => None,
@@ -122,7 +122,7 @@ impl StudyRef {
         }
     }
 
-    /// STUDY as a shell reads it, without a password.
+    /// STUDY quoted for a shell, without a password.
     pub(crate) fn word(&self) -> String {
         let place = match self.place.parse::<Address>() {
             Ok(address @ Address::Postgres(_)) => address.to_string(),
@@ -134,8 +134,8 @@ impl StudyRef {
         }
     }
 
-    /// The stored study. Nothing is created. A file that says something else than what is stored gets a warning: what is
-    /// stored counts.
+    /// Opens the stored study; creates nothing. Warns if the file differs from the stored
+    /// definition, which takes precedence.
     pub(crate) fn stored(&self) -> anyhow::Result<OpenStudy> {
         match self.place(StudyFile::load_without_command)? {
             Place::Storage(address) => self.in_storage(&address),
@@ -159,7 +159,7 @@ impl StudyRef {
                 if let Some(differs) = file.difference(study.definition()) {
                     let file = &self.place;
                     console::note(&format!(
-                        "warning: {file} was changed, what is stored counts: {differs}"
+                        "warning: {file} was changed; the stored settings are used: {differs}"
                     ));
                 }
                 let address = file.storage.clone();
@@ -168,7 +168,8 @@ impl StudyRef {
         }
     }
 
-    /// The stored study; one that a file describes is created if it is not stored yet, and must be as the file says.
+    /// Opens the stored study. If STUDY is a file, the study is created if absent, and otherwise
+    /// must agree with the file.
     pub(crate) fn stored_or_new(&self) -> anyhow::Result<OpenStudy> {
         match self.place(StudyFile::load_without_command)? {
             Place::Storage(address) => self.in_storage(&address),
@@ -179,7 +180,8 @@ impl StudyRef {
         }
     }
 
-    /// The study of a file, which says how many trials it is to have; it may be kept in this process's memory.
+    /// Opens the study of a file, which sets the number of trials. It may be kept in this process's
+    /// memory.
     pub(crate) fn to_serve(&self) -> anyhow::Result<OpenStudy> {
         match self.place(StudyFile::load_without_command)? {
             Place::File(file) => self.create(*file),
@@ -190,7 +192,7 @@ impl StudyRef {
         }
     }
 
-    /// The space that STUDY's file declares; `None` if it is a storage.
+    /// The space declared by STUDY's file; `None` if STUDY is a storage.
     pub(crate) fn space_of_file(&self) -> anyhow::Result<Option<Space>> {
         Ok(match self.place(StudyFile::load_without_command)? {
             Place::File(file) => Some(file.space),
@@ -198,7 +200,7 @@ impl StudyRef {
         })
     }
 
-    /// A file's study, created in its storage (which may be memory) if it is not there yet.
+    /// Opens a file's study; creates it in its storage (possibly memory) if absent.
     pub(crate) fn create(&self, file: StudyFile) -> anyhow::Result<OpenStudy> {
         let study = file.open().map_err(|error| match error {
             StudyError::Meta(error) => {
@@ -236,11 +238,11 @@ impl StudyRef {
         OpenStudy { study, file, storage: address.to_string(), word: self.word(), own }
     }
 
-    /// The file's storage must be one that outlives this process.
+    /// Checks that the file's storage outlives this process.
     fn check_outlives(&self, file: &StudyFile) -> Result<(), BadInput> {
         match &file.storage {
             Address::Memory => Err(BadInput(format!(
-                "{} keeps its trials in memory, where only `fedbo tune` has them while it runs; {}",
+                "{} keeps its trials in memory, which only `fedbo tune` can read while it runs; {}",
                 self.place,
                 persistence_hint(file)
             ))),
@@ -275,9 +277,9 @@ impl StudyRef {
         }
     }
 
-    /// The message for a text that is neither an address nor looks like the path of a study's file.
+    /// Message for a text that is neither an address nor resembles the path of a study's file.
     fn not_a_file(&self, path: &Path, error: &StorageError) -> Option<String> {
-        // The error's address is ours without a password.
+        // The error holds our address, without its password.
         let StorageError::Address { address: place, hint } = error else {
             return None;
         };
@@ -294,7 +296,8 @@ impl StudyRef {
     }
 }
 
-/// A storage's files: SQLite keeps further ones beside its own, also where a link leads to.
+/// Files of a storage, including SQLite's auxiliary ones, also beside the target of a symbolic
+/// link.
 fn files_of(address: &Address) -> Vec<PathBuf> {
     let Address::Sqlite(path) = address else {
         return Vec::new();
@@ -307,14 +310,14 @@ fn files_of(address: &Address) -> Vec<PathBuf> {
     files
 }
 
-/// A path with something added to its last name.
+/// Appends `ending` to the last component of a path.
 fn with_ending(path: &Path, ending: &str) -> PathBuf {
     let mut text = OsString::from(path);
     text.push(ending);
     PathBuf::from(text)
 }
 
-/// Returns true if both are the same file, or would be if they were there.
+/// Returns true if both paths are the same file, or would be if they existed.
 fn is_same(one: &Path, other: &Path) -> bool {
     if let (Ok(one), Ok(other)) = (one.metadata(), other.metadata()) {
         return (one.dev(), one.ino()) == (other.dev(), other.ino());
@@ -322,7 +325,7 @@ fn is_same(one: &Path, other: &Path) -> bool {
     place_of(one) == place_of(other)
 }
 
-/// A path without links, as far as it leads.
+/// Path with the links of its folder resolved, if the folder exists.
 fn place_of(path: &Path) -> PathBuf {
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     match (absolute.parent().map(Path::canonicalize), absolute.file_name()) {
@@ -331,15 +334,15 @@ fn place_of(path: &Path) -> PathBuf {
     }
 }
 
-/// The line to add to a file whose trials are kept in memory.
+/// Returns the line that a file needs to store its trials durably.
 pub(crate) fn persistence_hint(file: &StudyFile) -> String {
     let address = format!("sqlite:{}.db", file.definition.name);
-    // A string in JSON is one in TOML.
+    // A JSON string is a valid TOML string.
     let address = serde_json::Value::from(address);
     format!("add storage = {address} to [study]")
 }
 
-/// Writes an address as one would: without the `./` of a file in this folder.
+/// Removes a leading `./` from an address.
 fn tidy(address: &mut Address) {
     if let Address::Sqlite(path) = address
         && let Ok(tidied) = path.strip_prefix(".")

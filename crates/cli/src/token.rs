@@ -1,4 +1,5 @@
-//! Tokens: secrets in addresses and headers, compared in constant time, and kept in files of their owner where they outlive a server.
+//! Tokens: secrets in addresses and headers, compared in constant time, and stored in owner-only
+//! files if they outlive a server.
 
 use std::io::{ErrorKind, Read as _};
 use std::os::unix::fs::PermissionsExt;
@@ -7,21 +8,22 @@ use std::path::Path;
 use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
 
-use crate::exit::BadInput;
+use fedbo_console::BadInput;
 
-/// A secret that a browser or a worker shows to be let in.
+/// A secret that authenticates a browser or a worker.
 #[derive(Clone)]
 pub(crate) struct Token(String);
 
 impl Token {
-    /// A new one of 160 bits.
+    /// Creates a random token of 160 bits.
     ///
     /// # Errors
     /// If the system has no randomness.
     pub(crate) fn new() -> Result<Self, BadInput> {
         let mut bytes = [0; 20];
-        getrandom::fill(&mut bytes)
-            .map_err(|error| BadInput(format!("the system has no randomness to give: {error}")))?;
+        getrandom::fill(&mut bytes).map_err(|error| {
+            BadInput(format!("cannot get random bytes from the system: {error}"))
+        })?;
         Ok(Self(letters(&bytes)))
     }
 
@@ -30,37 +32,38 @@ impl Token {
         &self.0
     }
 
-    /// A secret of so many bytes, at most 32, for a purpose: from it nobody finds the token.
+    /// Derives a secret of `n_bytes` bytes (at most 32) for a purpose. The token cannot be
+    /// recovered from it.
     pub(crate) fn derived(&self, purpose: &str, n_bytes: usize) -> Self {
         let whole: [u8; 32] = Sha256::digest(format!("fedbo {purpose}\0{}", self.0)).into();
         Self(letters(&whole[..n_bytes.min(whole.len())]))
     }
 
-    /// Compares in a time that does not depend on where they differ.
+    /// Compares in constant time.
     pub(crate) fn is(&self, given: &str) -> bool {
         self.0.as_bytes().ct_eq(given.as_bytes()).into()
     }
 }
 
-/// Bytes as letters and digits.
+/// Encodes bytes as letters and digits.
 fn letters(bytes: &[u8]) -> String {
     data_encoding::BASE32_NOPAD.encode(bytes).to_lowercase()
 }
 
-/// Characters of a token at least: 160 bits in the alphabet of those that fedbo makes.
+/// Minimum characters of a token: 160 bits in the alphabet of fedbo's own tokens.
 const CHARS_MIN: usize = 32;
-/// Bytes of the file at most.
+/// Maximum bytes of the file.
 const BYTES_MAX: u64 = 1024;
 
-/// Reads the token of a file; a file that is not there is made, with a new token.
+/// Reads the token from a file; creates the file with a new token if absent.
 ///
 /// # Errors
-/// If others may read the file, it holds no token, or the system refuses.
+/// If others may read the file, it holds no token, or the system refuses access.
 pub(crate) fn kept_token(path: &Path) -> Result<Token, BadInput> {
     let refused = |error: std::io::Error| BadInput(format!("{}: {error}", path.display()));
     let opened = match std::fs::File::open(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => {
-            // That of another process which is faster stays.
+            // If another process creates the file first, its token is used.
             let text = format!("{}\n", Token::new()?.text());
             fedbo_transport::write_new_secret(path, &text).map_err(refused)?;
             std::fs::File::open(path)
@@ -82,7 +85,7 @@ pub(crate) fn kept_token(path: &Path) -> Result<Token, BadInput> {
     let is_plain = token.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte));
     if token.len() < CHARS_MIN || !is_plain {
         return Err(BadInput(format!(
-            "{}: expected a token of at least {CHARS_MIN} letters and digits; remove the file, and one is made",
+            "{}: expected a token of at least {CHARS_MIN} letters and digits; remove the file to create a new one",
             path.display()
         )));
     }
@@ -104,7 +107,8 @@ mod tests {
         let link = folder.path().join("link");
         std::os::unix::fs::symlink(folder.path().join("nowhere"), &link).expect("a link");
         let error = kept_token(&link).err().expect("a refusal").0;
-        let parts = ["/link: it is a link to /", "/nowhere, which is not there", "remove the link"];
+        let parts =
+            ["/link: it is a link to /", "/nowhere, which does not exist", "remove the link"];
         assert!(parts.iter().all(|part| error.contains(part)), "{error}");
         std::fs::set_permissions(&path, PermissionsExt::from_mode(0o640)).expect("a mode");
         let error = kept_token(&path).err().expect("a refusal").0;

@@ -1,4 +1,4 @@
-//! A trial as it is printed for programs: JSON objects and rows of comma-separated values.
+//! A trial in the formats for programs: JSON objects and CSV rows.
 
 use fedbo_space::cell::escaped;
 use fedbo_space::{Direction, Point, Space};
@@ -8,24 +8,24 @@ use serde::Serialize;
 use serde_json::Map;
 
 use crate::serve::name_of;
-use crate::text::{number, quoted, timestamp};
+use fedbo_console::text::{number, quoted, timestamp};
 
-/// Version of the JSON that the commands about studies print.
+/// Version of the JSON documents printed by the study commands.
 pub(crate) const SCHEMA_VERSION: u32 = 1;
 
-/// A trial, with times in UTC.
+/// A trial as JSON, with times in UTC.
 #[derive(Serialize)]
 pub(crate) struct TrialRecord<'a> {
     number: u64,
     state: &'static str,
     source: &'a str,
-    /// The failed trial whose point this one evaluates again.
+    /// Number of the failed trial that this one retries.
     retry_of: Option<u64>,
     value: Option<f64>,
-    /// All its numbers by name, where a trial has more than a value.
+    /// All numbers by name, if a trial has more than one.
     #[serde(skip_serializing_if = "Map::is_empty")]
     outcomes: Map<String, serde_json::Value>,
-    /// True if it meets all constraints; `None` where trials have a value alone, and for a trial without one.
+    /// True if all constraints are met; `None` if trials have a single value, or this one has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     feasible: Option<bool>,
     failure: Option<FailureRecord<'a>>,
@@ -38,11 +38,11 @@ pub(crate) struct TrialRecord<'a> {
     told_order: Option<u64>,
     ask_seconds: f64,
     evaluate_seconds: Option<f64>,
-    /// The last epoch that it has reported as it trained.
+    /// Latest epoch reported during training.
     trained_epochs: Option<u32>,
-    /// The reason why it was stopped early.
+    /// Reason for an early stop.
     stopped_because: Option<&'a str>,
-    /// The values that it has reported, with their epochs.
+    /// Values reported during training, with their epochs.
     #[serde(skip_serializing_if = "<[Report]>::is_empty")]
     reports: &'a [Report],
 }
@@ -54,7 +54,7 @@ struct FailureRecord<'a> {
 }
 
 impl<'a> TrialRecord<'a> {
-    /// A trial of a study with this definition.
+    /// Creates the record of a trial of a study with this definition.
     pub(crate) fn new(definition: &Definition, trial: &'a Trial) -> Self {
         let has_more = definition.outcomes_table().is_some() && trial.value().is_some();
         Self {
@@ -88,7 +88,7 @@ impl<'a> TrialRecord<'a> {
     }
 }
 
-/// Numbers of a trial by their names; none for a study whose trials have a value alone.
+/// Numbers of a trial by name; empty if the study's trials have a single value.
 pub(crate) fn outcomes(definition: &Definition, numbers: &[f64]) -> Map<String, serde_json::Value> {
     if definition.outcomes_table().is_none() {
         return Map::new();
@@ -97,7 +97,8 @@ pub(crate) fn outcomes(definition: &Definition, numbers: &[f64]) -> Map<String, 
     names.zip(numbers.iter().map(|number| (*number).into())).collect()
 }
 
-/// Numbers of a trial in few words, each but the value with its name: `0.5, latency_ms 40`, or `error 0.1, size_mb 12`.
+/// Formats a trial's numbers, each but the value with its name: `0.5, latency_ms 40`, or `error
+/// 0.1, size_mb 12`.
 pub(crate) fn numbers_in_words(definition: &Definition, numbers: &[f64]) -> String {
     let names = definition.number_names().into_iter();
     let each = names.zip(numbers).map(|(name, value)| match name {
@@ -107,7 +108,7 @@ pub(crate) fn numbers_in_words(definition: &Definition, numbers: &[f64]) -> Stri
     each.collect::<Vec<_>>().join(", ")
 }
 
-/// The arguments by which `fedbo tell` is told the numbers of a trial: `VALUE`, `VALUE --outcome latency_ms=NUMBER`.
+/// Usage of `fedbo tell` for a trial's numbers: `VALUE`, `VALUE --outcome latency_ms=NUMBER`.
 pub(crate) fn tell_usage(definition: &Definition) -> String {
     let each = definition.number_names().into_iter().map(|name| match name {
         "value" => "VALUE".to_owned(),
@@ -116,7 +117,7 @@ pub(crate) fn tell_usage(definition: &Definition) -> String {
     each.collect::<Vec<_>>().join(" ")
 }
 
-/// Numbers of a trial as arguments of `fedbo tell`, exactly.
+/// A trial's numbers as exact arguments of `fedbo tell`.
 pub(crate) fn tell_arguments(definition: &Definition, numbers: &[f64]) -> String {
     let names = definition.number_names().into_iter();
     let each = names.zip(numbers).map(|(name, value)| match name {
@@ -126,7 +127,7 @@ pub(crate) fn tell_arguments(definition: &Definition, numbers: &[f64]) -> String
     each.collect::<Vec<_>>().join(" ")
 }
 
-/// The value of a trial; of one that was stopped early its last, which is not final.
+/// Value of a trial; for a trial stopped early its last value, which is not final.
 pub(crate) fn last_value(trial: &Trial) -> Option<f64> {
     match trial.told() {
         Some(Told::Stopped { value, .. }) => Some(*value),
@@ -134,7 +135,7 @@ pub(crate) fn last_value(trial: &Trial) -> Option<f64> {
     }
 }
 
-/// The holder of a running trial: `by hand`, `process 4711` or `worker node-7`.
+/// Holder of a running trial: `by hand`, `process 4711` or `worker node-7`.
 pub(crate) fn holder(trial: &Trial) -> Option<String> {
     match &trial.state {
         TrialState::Running(holding) => Some(match &holding.worker.process {
@@ -149,18 +150,18 @@ pub(crate) fn holder(trial: &Trial) -> Option<String> {
     }
 }
 
-/// Failed trials that are tried again.
+/// Failed trials that are retried.
 #[derive(Serialize)]
 pub(crate) struct Retried {
-    /// The trials that wait now, in the order of the failed ones.
+    /// The waiting trials, in the order of the failed ones.
     trials: Vec<RetriedTrial>,
 }
 
 #[derive(Serialize)]
 struct RetriedTrial {
-    /// The new trial.
+    /// Number of the new trial.
     trial: u64,
-    /// The failed one.
+    /// Number of the failed trial.
     retry_of: Option<u64>,
 }
 
@@ -186,20 +187,20 @@ impl From<&Stop> for StopRecord {
     }
 }
 
-/// A study that was stopped.
+/// Result of stopping a study.
 #[derive(Serialize)]
 pub(crate) struct StopDocument {
     #[serde(flatten)]
     stop: StopRecord,
-    /// Trials that are being evaluated still, or held by hand, by number.
+    /// Numbers of trials still being evaluated or held by hand.
     running: Vec<u64>,
 }
 
 impl StopDocument {
-    /// Stops a study; `by` is the program that was used for it.
+    /// Stops a study; `by` names the program used.
     ///
     /// # Errors
-    /// If its storage fails.
+    /// If the storage fails.
     pub(crate) fn stop(study: &Study, by: &str) -> Result<Self, StudyError> {
         let stop = study.stop(by)?;
         let open = study.open_trials()?;
@@ -210,7 +211,7 @@ impl StopDocument {
         })
     }
 
-    /// Numbers of the trials that are being evaluated still.
+    /// Numbers of the trials still being evaluated.
     pub(crate) fn running(&self) -> &[u64] {
         &self.running
     }
@@ -241,7 +242,8 @@ impl<'a> TrialsDocument<'a> {
     }
 }
 
-/// All trials as comma-separated values, one line each; numbers read back to the same, and texts by `fedbo_space::cell`.
+/// All trials as CSV, one line each. Numbers round-trip exactly; texts are written by
+/// `fedbo_space::cell`.
 pub(crate) fn csv(
     definition: &Definition,
     space: &Space,

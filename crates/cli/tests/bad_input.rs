@@ -1,14 +1,13 @@
-//! Whatever a user may get wrong: the exit code is 2 (or 4), and the message names the place and the way out.
+//! User mistakes: the exit code is 2 (or 4), and the message names the place and the remedy.
 
-mod common;
-
+use crate::common;
 use common::{PARABOLA, Sandbox, federation};
 
 fn good() -> String {
     federation(2, "", &[("north", PARABOLA), ("south", PARABOLA)])
 }
 
-/// Runs the good file with one text replaced by another.
+/// Runs the valid file with one text replaced by another.
 fn refused(from: &str, to: &str, parts: &[&str]) {
     let sandbox = Sandbox::new();
     let text = good();
@@ -26,7 +25,7 @@ fn the_file_that_the_others_are_made_from_is_good() {
     let ran = sandbox.fedbo(&["run", "f.toml"]);
     ran.expect(0, &["no differential privacy is applied", "results/test"]);
     assert!(ran.stdout.contains("0/8"), "{}", ran.stdout);
-    // threat-model.md, mode `plain`: the word never appears in its output.
+    // Nothing is promised, so the word never appears in the output.
     assert!(!(ran.stdout + &ran.stderr).contains("private"));
 }
 
@@ -52,7 +51,11 @@ fn an_unknown_key_is_answered_with_the_nearest() {
         &["unknown key agents[1].nmae; did you mean name?"],
     );
     refused("[space.x]", "[spice.x]", &["unknown key spice; did you mean space?"]);
-    refused("seed = 3", "zzz = 3", &["unknown key federation.zzz; known here: name, direction"]);
+    refused(
+        "seed = 3",
+        "zzz = 3",
+        &["unknown key federation.zzz; known here: name, value_name, direction"],
+    );
 }
 
 #[test]
@@ -86,7 +89,7 @@ fn a_value_of_the_wrong_type_or_out_of_range_is_shown_with_what_is_expected() {
         "\"bo\"",
         "federation.algorithm = \"bo\", expected \"shared-prior\", \"dp-shared-prior\", \"rgpe\", \"taf\", \"fts\", \"ts\", \"dp-fts-de\", \"distributed-ts\" or \"distributed-shared-prior\"",
     );
-    value("name = \"test\"", "name = \"../x\"", "expected a name that can be a folder's");
+    value("name = \"test\"", "name = \"../x\"", "expected a name that is valid for a folder");
     value(
         "\"south\"",
         "\"north\"",
@@ -159,7 +162,7 @@ fn what_is_missing_is_named_with_what_to_add() {
     sandbox.fedbo(&["run", "alone.toml"]).expect(2, &["[agents] is missing"]);
     sandbox.write("list.toml", &format!("{header}[agents]\nname = \"a\"\n"));
     sandbox.fedbo(&["run", "list.toml"]).expect(2, &["one [[agents]] table, with double brackets"]);
-    let one = "[[agents]]\nname = \"a\"\nproblem = \"wine-svm\"\nsilo = 0\n";
+    let one = "[[agents]]\nname = \"a\"\nproblem = \"digits-perceptron\"\nsilo = 0\n";
     sandbox.write("one.toml", &format!("{header}{one}"));
     sandbox.fedbo(&["run", "one.toml"]).expect(2, &["there is 1 agent", "set algorithm = \"ts\""]);
 }
@@ -176,7 +179,7 @@ fn a_command_that_cannot_run_is_found_before_the_first_trial() {
         "command = [\"./missing.sh\"",
         &["there is no file", "missing.sh"],
     );
-    refused("\"{x}\"", "\"{y}\"", &["{y} is no parameter; known are x, n"]);
+    refused("\"{x}\"", "\"{y}\"", &["{y} is not a parameter; known are x, n"]);
     refused(
         "name = \"north\"\n",
         "name = \"north\"\ntimeout_s = 0\n",
@@ -211,8 +214,9 @@ fn problems_are_checked_against_each_other_and_against_the_space() {
         sandbox.write("p.toml", &problems(text));
         sandbox.fedbo(&["run", "p.toml"]).expect(2, parts);
     };
-    let wine = |silo: u32| {
-        format!("[[agents]]\nname = \"site {silo}\"\nproblem = \"wine-svm\"\nsilo = {silo}\n")
+    let digits = |silo: u32| {
+        let problem = "digits-perceptron";
+        format!("[[agents]]\nname = \"site {silo}\"\nproblem = {problem:?}\nsilo = {silo}\n")
     };
     let branin = "[[agents]]\nname = \"b\"\nproblem = \"branin\"\n";
     refused(
@@ -221,29 +225,30 @@ fn problems_are_checked_against_each_other_and_against_the_space() {
             "p.toml, line 7: agent \"a\": problem = \"brannin\" is not known; did you mean \"branin\"?",
         ],
     );
-    refused(&(wine(0) + &wine(99)), &["silo = 99, expected a number from 0 to 7"]);
-    refused(&(wine(0) + branin), &["different spaces (C, gamma and x1, x2)"]);
+    refused(&(digits(0) + &digits(99)), &["silo = 99, expected a number from 0 to 13"]);
+    refused(&(digits(0) + branin), &["different spaces (learning_rate, hidden", "and x1, x2)"]);
     refused(
         &(branin.to_owned() + &branin.replace("\"b\"", "\"c\"")),
         &["set direction = \"minimize\""],
     );
-    let space = "[space.C]\ntype = \"float\"\nlow = 1e-9\nhigh = 1.0\nlog = true\n[space.gamma]\ntype = \"float\"\nlow = 1e-3\nhigh = 1.0\nlog = true\n";
+    let log = |name: &str, kind: &str, low: &str, high: &str| {
+        format!("[space.{name}]\ntype = \"{kind}\"\nlow = {low}\nhigh = {high}\nlog = true\n")
+    };
+    let space = [
+        log("learning_rate", "float", "1e-9", "1.0"),
+        log("hidden", "int", "2", "64"),
+        log("l2", "float", "1e-6", "1.0"),
+        log("epochs", "int", "2", "30"),
+        log("batch_size", "int", "8", "64"),
+    ]
+    .concat();
     refused(
-        &(space.to_owned() + &wine(0) + &wine(1)),
-        &["cannot evaluate all of space.C", "C in [0.001, 1000]"],
+        &(space.clone() + &digits(0) + &digits(1)),
+        &["cannot evaluate all of space.learning_rate"],
     );
     refused(
-        &(space.replace("[space.C]", "[space.c]") + &wine(0) + &wine(1)),
-        &["needs parameter C"],
-    );
-    let data =
-        "[[agents]]\nname = \"f\"\nproblem = \"landmine-svm\"\nfield = 0\ndata = \"nowhere\"\n";
-    refused(
-        &(data.to_owned() + &wine(1)),
-        &[
-            "line 5: agent \"f\"".replace("line 5", "line 7").as_str(),
-            "there is no folder ./nowhere",
-        ],
+        &(space.replace("[space.learning_rate]", "[space.rate]") + &digits(0) + &digits(1)),
+        &["needs parameter learning_rate"],
     );
     let value = "[space.value]\ntype = \"float\"\nlow = 0.0\nhigh = 1.0\n";
     let command = "[[agents]]\nname = \"a\"\ncommand = [\"true\"]\n[[agents]]\nname = \"b\"\ncommand = [\"true\"]\n";
@@ -264,11 +269,6 @@ fn arguments_are_checked() {
         .fedbo(&["run", "f.toml", "--resume", "--overwrite"])
         .expect(2, &["cannot be used with"]);
     sandbox.fedbo(&["plot", "nowhere"]).expect(2, &["cannot read nowhere/results.csv"]);
-    sandbox.fedbo(&["experiment", "run", "nothing"]).expect(2, &["known are fts-synthetic"]);
-    sandbox.fedbo(&["experiment", "run", "fts-landmine"]).expect(2, &["--data DIR"]);
-    sandbox
-        .fedbo(&["experiment", "run", "fts-landmine", "--data", "nowhere"])
-        .expect(2, &["--data nowhere is not a folder"]);
 }
 
 #[test]
@@ -287,21 +287,21 @@ fn results_are_not_overwritten_and_an_output_folder_that_cannot_be_is_code_4() {
     let after = std::fs::read(sandbox.path("results/test/results.csv")).expect("results");
     assert_eq!(before, after);
     sandbox.fedbo(&["run", "f.toml", "--overwrite"]).expect(0, &[]);
-    // A full disk, as far as one can be had: the table cannot be written.
+    // The closest approximation of a full disk: the table cannot be written.
     let full = std::fs::File::options().write(true).open("/dev/full").expect("/dev/full");
     let mut command = sandbox.command(&["run", "f.toml", "--overwrite"]);
     let ran: common::Ran = command.stdout(full).output().expect("it starts").into();
     ran.expect(4, &["cannot write to standard output"]);
 }
 
-/// A choice within a script would be run with it (INV-24).
+/// A choice inside a script would be executed with it (INV-24).
 #[test]
 fn a_choice_within_a_script_is_refused() {
     let sandbox = Sandbox::new();
     let of_kinds = "type = \"categorical\"\nchoices = [\"a\", \"b; touch pwned\"]\n";
     let text = good().replace("type = \"int\"\nlow = 1\nhigh = 9\n", of_kinds);
     sandbox.write("f.toml", &text.replace("'''awk", "'''echo {n}; awk"));
-    let parts = ["agent \"north\": command[2] = \"echo {n}; awk", "sh runs this"];
+    let parts = ["agent \"north\": command[2] = \"echo {n}; awk", "{n} is text"];
     sandbox.fedbo(&["run", "f.toml"]).expect(2, &parts);
     assert!(!sandbox.path("pwned").exists() && !sandbox.path("results").exists());
 }

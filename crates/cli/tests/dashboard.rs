@@ -1,14 +1,11 @@
-//! `fedbo dashboard`: who gets an answer, what the pages hold, and trials as they come.
+//! `fedbo dashboard`: access control, content of the pages, and live updates.
 
-#[path = "dashboard/access.rs"]
 mod access;
-#[path = "dashboard/actions.rs"]
 mod actions;
-#[path = "dashboard/anew.rs"]
 mod anew;
-mod common;
-#[path = "dashboard/runs.rs"]
 mod runs;
+
+use crate::common;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -18,15 +15,15 @@ use std::time::Duration;
 use common::{LOSS, Sandbox, finished, interrupt, study, wait_until};
 use rustix::process::Signal;
 
-/// A dashboard that runs, with what a browser would know of it.
+/// A running dashboard, with a browser's knowledge of it.
 struct Served {
     child: Option<Child>,
     /// `127.0.0.1:PORT`.
     address: String,
-    /// `/` and the part of addresses that nobody guesses.
+    /// `/` and the random part of all URLs.
     path: String,
     token: String,
-    /// `NAME=VALUE`, as it was set.
+    /// `NAME=VALUE`, as set by the server.
     cookie: String,
 }
 
@@ -42,7 +39,7 @@ impl Served {
         Self::of(sandbox.start(&[&fixed, arguments].concat()))
     }
 
-    /// One that was started with `--json`.
+    /// Attaches to a dashboard started with `--json`.
     fn of(mut child: Child) -> Self {
         let mut line = String::new();
         let mut said = BufReader::new(child.stdout.take().expect("piped"));
@@ -62,7 +59,7 @@ impl Served {
         served
     }
 
-    /// Gets the cookie for a token, if it is right.
+    /// Exchanges a token for the cookie, if the token is valid.
     fn enter(&mut self, token: &str) {
         let welcome = self.request("GET", &format!("/?token={token}"), &[]);
         let cookie = welcome.head.split_once("set-cookie: ").map_or("", |(_, rest)| rest);
@@ -77,12 +74,12 @@ impl Served {
         format!("Cookie: {}", self.cookie)
     }
 
-    /// The connection of a request, whose answer is not read yet.
+    /// Sends a request; the response is not read yet.
     fn ask(&self, method: &str, path: &str, headers: &[&str]) -> TcpStream {
         self.ask_at(method, &format!("{}{path}", self.path), headers)
     }
 
-    /// The same for a path from the root.
+    /// Sends a request for a path from the root.
     fn ask_at(&self, method: &str, path: &str, headers: &[&str]) -> TcpStream {
         let mut stream = TcpStream::connect(&self.address).expect("it listens");
         stream.set_read_timeout(Some(Duration::from_secs(30))).expect("a socket");
@@ -101,7 +98,7 @@ impl Served {
         Answer::read(self.ask(method, path, headers))
     }
 
-    /// The body of a page that this user may see.
+    /// The body of a page that this user may access.
     fn get(&self, path: &str) -> String {
         let answer = self.request("GET", path, &[&self.cookie()]);
         assert_eq!(answer.status, 200, "{path}: {}", answer.body);
@@ -149,7 +146,7 @@ impl Served {
         })
     }
 
-    /// Ends it by Ctrl-C.
+    /// Stops it by Ctrl-C.
     fn stop(mut self) {
         if let Some(child) = self.child.take() {
             interrupt(&child, Signal::INT);
@@ -179,12 +176,12 @@ impl Answer {
     }
 }
 
-/// The place that the id of an event names.
+/// The position in an event's id.
 fn seq(id: &str) -> u64 {
     id.rsplit('-').next().and_then(|seq| seq.parse().ok()).expect("a number")
 }
 
-/// A study of 12 trials, some of which fail with words that a page must not take for its own.
+/// A study of 12 trials. Some fail with messages that a page must not interpret as markup.
 fn told(trials: u64) -> Sandbox {
     let sandbox = Sandbox::new();
     let script = format!(
@@ -363,7 +360,7 @@ fn trials_appear_as_they_are_told_and_none_twice_after_an_interruption() {
     }
     finished(tuning).expect(0, &[]);
     served.stop();
-    // Another server goes on where the first one was: a browser says what it has seen.
+    // Another server continues where the first one stopped: the browser sends its last event id.
     let served = Served::start(&sandbox, &["sqlite:study.db"]);
     while numbers.len() < 9 {
         let (id, news) = served.events("0-1", Some(&last)).next().expect("an event");
@@ -380,14 +377,14 @@ fn mistakes_say_the_way_out() {
     let sandbox = Sandbox::new();
     let run =
         |arguments: &[&str]| sandbox.fedbo(&[&["dashboard", "--no-open"], arguments].concat());
-    run(&[]).expect(2, &["has no study's file, no storage and no results of a run"]);
+    run(&[]).expect(2, &["has no study file, storage or run results"]);
     run(&["absent.toml"]).expect(2, &["there is no such file"]);
-    run(&["--listen", "0.0.0.0:0"]).expect(2, &["for this machine alone", "ssh -L"]);
+    run(&["--listen", "0.0.0.0:0"]).expect(2, &["only for this machine", "ssh -L"]);
     sandbox.write("study.toml", &study(3, "log-ei", LOSS).replace("sqlite:study.db", "memory:"));
     run(&["study.toml"]).expect(2, &["storage = \"sqlite:study.db\""]);
 }
 
-/// Every user of a machine sees the arguments of its programs, and the address has the token.
+/// Program arguments are visible to all users of a machine, and the URL contains the token.
 #[test]
 fn the_browser_is_opened_by_a_file_that_only_its_user_reads() {
     let sandbox = told(3);
@@ -418,7 +415,7 @@ fn the_browser_is_opened_by_a_file_that_only_its_user_reads() {
     assert_eq!(read("mode").trim(), "600");
     let argument = read("argument");
     assert!(argument.contains("/session/") && !argument.contains("token"), "{argument}");
-    // The token of the file lets one browser in, and no second one.
+    // The token in the file admits one browser only.
     let (address, path) = base.trim_start_matches("http://").split_once('/').expect("a path");
     for status in ["303", "401"] {
         let mut stream = TcpStream::connect(address).expect("it listens");
@@ -430,7 +427,7 @@ fn the_browser_is_opened_by_a_file_that_only_its_user_reads() {
         stream.read_to_string(&mut answer).expect("an answer");
         assert_eq!(answer.split(' ').nth(1), Some(status), "{answer}");
     }
-    // The program that opens browsers has ended, and is no zombie.
+    // The program that opens browsers has ended and is not a zombie.
     let children = format!("/proc/{0}/task/{0}/children", child.id());
     wait_until(|| std::fs::read_to_string(&children).is_ok_and(|children| children.is_empty()));
     interrupt(&child, Signal::INT);
@@ -470,7 +467,7 @@ fn a_run_is_shown_and_followed_and_no_path_leads_out_of_its_folder() {
         let answer = served.request("GET", &format!("/api/runs/{id}"), &[&served.cookie()]);
         assert_eq!(answer.status, 404, "{id}: {}", answer.body);
     }
-    // Rows of the arm that is shown, as they come.
+    // New rows of the arm shown.
     let mut events = served.events_at(&format!("{base}/events?arm=ts"), None);
     let (seen, news) = events.next().expect("the rows so far");
     assert_eq!((seq(&seen), &news["arms"]), (1, &serde_json::json!(["fts", "ts"])));
@@ -478,14 +475,14 @@ fn a_run_is_shown_and_followed_and_no_path_leads_out_of_its_folder() {
     let more = row("ts", "<b>south</b>", 1, "message:north") + &row("fts", "north", 1, "own");
     let mut file =
         std::fs::File::options().append(true).open(results.join("results.csv")).expect("a file");
-    // A line that is half written is no row yet.
+    // A partly written line is not a row yet.
     file.write_all(&more.as_bytes()[..20]).expect("a file");
     std::thread::sleep(Duration::from_millis(700));
     file.write_all(&more.as_bytes()[20..]).expect("a file");
     let (seen, news) = events.next().expect("the rows that were added");
     assert_eq!((seq(&seen), news["n_all"].as_u64()), (2, Some(4)));
     assert_eq!(news["rows"][0][0], "<b>south</b>");
-    // A browser that comes back gets what follows; one that knows all, nothing.
+    // A browser that reconnects gets the rows that follow; one that is up to date gets none.
     let mut again = served.events_at(&format!("{base}/events?arm=ts&run=0"), Some("1"));
     assert_eq!(again.next().expect("the rest").1["rows"].as_array().map(Vec::len), Some(1));
     let mut again = served.events_at(&format!("{base}/events?arm=ts&run=0"), Some(&seen));
@@ -511,7 +508,7 @@ fn a_page_in_a_file_has_everything_and_runs_nothing() {
     assert!(page.matches("data:image/svg+xml;base64,").count() >= 3);
     assert!(!page.contains("http://") && !page.contains("https://") && !page.contains("<script"));
     assert!(!page.contains("@font-face") && page.contains("--ground"), "it asks for no file");
-    // A run, with names that would be markup.
+    // A run with names that would be markup.
     let results = sandbox.path("results/lines");
     std::fs::create_dir_all(&results).expect("a folder");
     let head = "experiment,arm,agent,run,iteration,source,x1,value,best,regret,ask_seconds,status";
@@ -521,8 +518,36 @@ fn a_page_in_a_file_has_everything_and_runs_nothing() {
     write("results/lines", "lines.html").expect(0, &[]);
     let page = std::fs::read_to_string(sandbox.path("lines.html")).expect("a page");
     assert!(page.contains("&lt;script&gt;alert(1)") && !page.contains("<script"), "{page}");
-    // Two at once, and a folder that is not there.
+    // Two at once, and a nonexistent folder.
     write(".", "both.html").expect(2, &["one study or run; here are test, lines"]);
     write("good.toml", "none/good.html").expect(4, &["none/good.html"]);
     sandbox.fedbo(&["dashboard", "good.toml", "--html", "x.html", "--json"]).expect(2, &["--json"]);
+}
+
+/// The files of uPlot are those of the release named in its README.
+#[test]
+fn the_vendored_uplot_is_the_release() {
+    use sha2::{Digest as _, Sha256};
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("assets/dashboard/uplot");
+    let readme = std::fs::read_to_string(folder.join("README.md")).unwrap();
+    let recorded: std::collections::BTreeMap<&str, &str> = readme
+        .lines()
+        .filter_map(|line| line.split_once("  "))
+        .map(|(digest, name)| (name, digest))
+        .collect();
+    let mut n_checked = 0;
+    for entry in std::fs::read_dir(&folder).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_str().unwrap();
+        if name != "README.md" {
+            let bytes = std::fs::read(&path).unwrap();
+            let digest: String =
+                Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+            assert_eq!(recorded.get(name), Some(&digest.as_str()), "{name}");
+            n_checked += 1;
+        }
+    }
+    assert_eq!(n_checked, recorded.len());
+    let script = std::fs::read_to_string(folder.join("uPlot.iife.min.js")).unwrap();
+    assert!(script.contains("(v1.6.32)") && readme.starts_with("# uPlot 1.6.32"));
 }

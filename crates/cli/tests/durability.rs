@@ -1,7 +1,7 @@
-//! Durability of a study when programs are killed, disks refuse to write, and several work at once.
+//! Durability of a study when programs are killed, disks refuse to write, and several programs work
+//! at once.
 
-mod common;
-
+use crate::common;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -10,12 +10,13 @@ use common::{
 };
 use rustix::process::Signal;
 
-/// Evaluates, and notes trial and value in a file of its own: what the study must know, whatever happens to fedbo.
+/// Evaluates a trial, and notes its number and value in a separate file: the study must contain
+/// them regardless of failures of fedbo.
 fn logged() -> String {
     format!("sleep 0.01; v=$({LOSS}); echo \"$FEDBO_TRIAL $v\" >> log; echo $v")
 }
 
-/// Values by trial as the objective noted them; a trial that was evaluated again must have come out the same.
+/// Values by trial as noted by the objective; a trial evaluated again must have the same value.
 fn log(sandbox: &Sandbox) -> BTreeMap<String, String> {
     let text = std::fs::read_to_string(sandbox.path("log")).unwrap_or_default();
     let mut values = BTreeMap::new();
@@ -27,14 +28,16 @@ fn log(sandbox: &Sandbox) -> BTreeMap<String, String> {
     values
 }
 
-/// The columns that decide a study's course, as text: numbers read back exactly, so equal texts are equal bits.
+/// The columns that determine a study's course, as text. Numbers round-trip exactly, so equal texts
+/// are equal bits.
 fn course(rows: &[Exported]) -> Vec<String> {
     let columns = ["number", "source", "x", "n", "kind", "state", "value"];
     let line = |row: &Exported| columns.map(|name| row[name].as_str()).join(",");
     rows.iter().map(line).collect()
 }
 
-/// All `n_trials` are there, each told once with the value that its objective printed, and the file is sound.
+/// Checks that all `n_trials` exist, each told once with the value printed by its objective, and
+/// that the file is valid.
 fn check_whole(sandbox: &Sandbox, n_trials: usize) {
     let rows = sandbox.export("s.toml");
     assert_eq!(rows.len(), n_trials);
@@ -64,8 +67,8 @@ fn a_run_that_is_killed_twenty_times_loses_nothing_that_was_told() {
     for kill in 0..20 {
         let before = sandbox.told("s.toml").len();
         let mut child = sandbox.start(&["tune", "s.toml"]);
-        // Every other kill comes at once, perhaps before anything was done; the others after a trial was evaluated, as one
-        // that was begun too often would be given up.
+        // Half of the kills come immediately, perhaps before anything was done. The others come
+        // after an evaluated trial, since a trial started too often would be given up.
         if kill % 2 == 0 {
             wait_until(|| log(&sandbox).len() > before);
         }
@@ -82,7 +85,7 @@ fn a_run_that_is_killed_twenty_times_loses_nothing_that_was_told() {
     let kept = course(&sandbox.told("s.toml"));
     assert!((5..60).contains(&kept.len()), "{}", kept.len());
     let ran = sandbox.fedbo(&["tune", "s.toml"]);
-    ran.expect(0, &["test: goes on in sqlite:study.db: "]);
+    ran.expect(0, &["test: continues in sqlite:study.db: "]);
     check_whole(&sandbox, 60);
     let after = course(&sandbox.told("s.toml"));
     assert_eq!(after[..kept.len()], kept, "one after another");
@@ -104,12 +107,13 @@ fn two_programs_with_four_jobs_each_share_a_study() {
     assert_eq!(told[0] + told[1], 400);
     assert!(told.iter().all(|n| *n > 0), "{told:?}");
     check_whole(&sandbox, 400);
-    // Evaluated once each: nothing was done twice.
+    // Each was evaluated exactly once.
     let text = std::fs::read_to_string(sandbox.path("log")).expect("a log");
     assert_eq!(text.lines().count(), 400);
 }
 
-/// Sequential runs of equal files ask for the same points and get the same values, however often they are ended midway.
+/// Sequential runs of equal files propose the same points and get the same values, regardless of
+/// interruptions.
 fn takes_the_same_course(strategy: &str) {
     let whole = Sandbox::new();
     let text = study(25, strategy, &logged());
@@ -134,7 +138,7 @@ fn takes_the_same_course(strategy: &str) {
         let is_killed = signal == Signal::KILL;
         assert_eq!(code, if is_killed { None } else { Some(130) });
     }
-    parts.fedbo(&["tune", "s.toml"]).expect(0, &["goes on"]);
+    parts.fedbo(&["tune", "s.toml"]).expect(0, &["continues"]);
     assert_eq!(course(&parts.export("s.toml")), expected);
 }
 
@@ -157,7 +161,7 @@ fn ctrl_c_gives_running_trials_back_and_the_same_line_goes_on() {
     wait_until(|| log(&sandbox).len() >= 4);
     sandbox.write("hold", "");
     std::thread::sleep(Duration::from_millis(150));
-    // Others look on while it runs.
+    // Other processes can read meanwhile.
     let trials = json(&sandbox.fedbo(&["trials", "s.toml", "--json"]));
     let states = trials["trials"].as_array().expect("a list").iter();
     let running: Vec<_> = states.filter(|trial| trial["state"] == "running").collect();
@@ -177,7 +181,7 @@ fn ctrl_c_gives_running_trials_back_and_the_same_line_goes_on() {
         &[
             "stopping: running trials are given back",
             "interrupted after",
-            "go on with: fedbo tune s.toml --jobs 2",
+            "continue with: fedbo tune s.toml --jobs 2",
         ],
     );
     assert!(ran.stdout.contains("best value"), "{}", ran.stdout);
@@ -189,7 +193,7 @@ fn ctrl_c_gives_running_trials_back_and_the_same_line_goes_on() {
     let ran = sandbox.fedbo(&["tune", "s.toml", "--jobs", "2"]);
     ran.expect(0, &["of 12 trials told, 2 wait, 2 at once"]);
     check_whole(&sandbox, 12);
-    // Complete: nothing is evaluated any more.
+    // Complete: nothing is evaluated.
     sandbox.write("hold", "");
     let ran = sandbox.fedbo(&["tune", "s.toml"]);
     ran.expect(0, &["complete in sqlite:study.db, there is nothing left to do"]);
@@ -211,11 +215,11 @@ fn a_second_ctrl_c_exits_at_once() {
     assert!(started.elapsed() < Duration::from_millis(300));
 }
 
-/// The limit is reached somewhere: at a proposal, or at a telling.
+/// The limit is reached either at a proposal or at a telling.
 #[test]
 fn a_file_that_may_not_grow_keeps_what_was_told() {
     let sandbox = Sandbox::new();
-    // 1000 trials take more room than the file may have.
+    // 1000 trials need more space than the limit allows.
     sandbox.write("s.toml", &study(1000, "sobol", &logged().replace("sleep 0.01; ", "")));
     let ran = sandbox.limited("ulimit -f 200;", &["tune", "s.toml", "--quiet"]);
     ran.expect(4, &["study.db: cannot write: ", "all trials told before are kept"]);
@@ -225,11 +229,12 @@ fn a_file_that_may_not_grow_keeps_what_was_told() {
     assert!(noted.len() - told.len() <= 1, "one value at most could not be stored");
     sandbox.fedbo(&["storage", "verify", "study.db"]).expect(0, &[]);
     let n_trials = told.len() as u64 + 5;
-    sandbox.fedbo(&["tune", "s.toml", "--trials", &n_trials.to_string()]).expect(0, &["goes on"]);
+    sandbox.fedbo(&["tune", "s.toml", "--trials", &n_trials.to_string()]).expect(0, &["continues"]);
     assert_eq!(course(&sandbox.export("s.toml"))[..told.len()], course(&told));
 }
 
-/// The limit is reached while a trial is evaluated: its value is named, with the line that saves it.
+/// The limit is reached during an evaluation: the message has the value and the command to store
+/// it.
 #[test]
 fn a_value_that_could_not_be_stored_is_named_and_can_be_told_by_hand() {
     let sandbox = Sandbox::new();
@@ -247,7 +252,7 @@ fn a_value_that_could_not_be_stored_is_named_and_can_be_told_by_hand() {
         &[
             &format!("error: trial 5 ended with the value {lost:?}, which could not be stored"),
             &format!("\n  fedbo {advice}\n"),
-            "and go on with\n  fedbo tune s.toml\n",
+            "and continue with\n  fedbo tune s.toml\n",
         ],
     );
     assert_eq!(sandbox.told("s.toml").len(), 5);
@@ -315,7 +320,7 @@ fn what_is_read_only_can_be_looked_at_and_nothing_else() {
     assert_eq!(sandbox.names(), names);
     allow(sandbox.folder.path(), 0o755);
     assert_eq!(sandbox.fedbo(&["export", "s.toml"]).stdout, before);
-    // A folder that is not there.
+    // A nonexistent folder.
     let text = study(4, "sobol", LOSS).replace("sqlite:study.db", "sqlite:nowhere/study.db");
     sandbox.write("other.toml", &text);
     let ran = sandbox.fedbo(&["tune", "other.toml"]);

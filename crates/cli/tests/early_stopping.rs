@@ -1,15 +1,15 @@
-//! Trials that report as they train, from the command line: scripts that are stopped, by hand, interrupted, killed, shared.
+//! Trials that report during training, from the command line: scripts that are stopped, by hand,
+//! interrupted, killed, shared.
 
-mod common;
-mod training;
-
+use crate::common;
+use crate::training;
 use std::time::{Duration, Instant};
 
 use common::{Sandbox, finished, json};
 use rustix::process::Signal;
 use training::{Training, n_epochs, stopped};
 
-/// A study of one parameter whose command is `argv`, a TOML list.
+/// A study of one parameter with the command `argv`, a TOML list.
 fn study(trials: u64, argv: &str, further: &str) -> String {
     format!(
         r#"[study]
@@ -35,7 +35,7 @@ command = {argv}
     )
 }
 
-/// A loss that falls towards (x − 1/2)²; says on standard error when it is stopped, and notes it in a file.
+/// A loss that falls towards (x − 1/2)²; records in a file when it is stopped.
 const PYTHON: &str = r#"import json, math, select, sys, time
 x, pause = float(sys.argv[1]), float(sys.argv[2])
 for epoch in range(1, 11):
@@ -48,7 +48,7 @@ for epoch in range(1, 11):
         sys.exit(7)
 "#;
 
-/// The same in a shell, which asks to be stopped by a signal.
+/// The same as a shell script that requests to be stopped by a signal.
 const SHELL: &str = r#"trap 'echo "$1 $e" >> saved.txt; exit 7' USR1
 echo '{"stop_by": "SIGUSR1"}'
 e=1
@@ -59,7 +59,8 @@ while [ $e -le 10 ]; do
 done
 "#;
 
-/// The same, deaf to all requests; from the fourth trial on it would go on for a minute after its last report.
+/// The same, ignoring all stop requests; from the fourth trial on it would run for a minute after
+/// its last report.
 const DEAF: &str = r#"trap '' TERM INT USR1
 echo $$ > pid.$FEDBO_TRIAL
 e=1
@@ -102,7 +103,8 @@ fn scripts_are_stopped_and_end_by_themselves() {
         let summary =
             format!("14 of 14 trials told, {n} of them stopped early: {epochs} epochs of 140;");
         assert!(ran.stdout.contains(&summary), "{}", ran.stdout);
-        // Every script that was stopped heard of it: it had a status other than 0, which is of no account.
+        // Every stopped script received the request. It exited with a nonzero status, which is
+        // ignored.
         let saved = std::fs::read_to_string(sandbox.path("saved.txt")).expect("saved");
         assert_eq!(saved.lines().count(), n, "{saved}");
         for row in course.iter().filter(|row| row[0] == "complete") {
@@ -127,11 +129,12 @@ fn scripts_are_stopped_and_end_by_themselves() {
     for (of_python, of_shell) in courses[0].iter().zip(&courses[1]) {
         assert_eq!((&of_python[0], &of_python[2]), (&of_shell[0], &of_shell[2]));
     }
-    // However slow or fast they are.
+    // The course does not depend on their speed.
     assert_eq!(courses[0], TRAINING.whole_course(14));
 }
 
-/// A script that goes on is killed after its grace, with all that it has started, and the user is told.
+/// A script that continues is killed after the grace period, together with its children, and the
+/// user is told.
 #[test]
 fn a_script_that_does_not_listen_is_killed() {
     let sandbox = Sandbox::new();
@@ -175,12 +178,12 @@ esac"#;
             "trial 2 failed: the objective reported null at epoch 2, which is not a finite number",
             "warning: trial 2 did not end within 0.2 s of being stopped and was killed",
             "trial 3 failed: the objective returned NaN",
-            "trial 4: it wants to be stopped by \"SIGKILL\", expected \"SIGINT\"",
+            "trial 4: it asked to be stopped by \"SIGKILL\", expected \"SIGINT\"",
             "trial 4 failed: the command ended with exit status 3; its standard error ends: broken",
         ],
     );
-    let left_out = ran.stderr.lines().filter(|line| line.contains("such reports are left out"));
-    // One about the order, one about epochs that are none.
+    let left_out = ran.stderr.lines().filter(|line| line.contains("such reports are ignored"));
+    // One about the order, one about invalid epochs.
     assert_eq!(left_out.count(), 2, "{}", ran.stderr);
     let course = TRAINING.course(&sandbox);
     let word = |row: &Vec<String>| format!("{} {} {}", row[0], row[1], row[2]);
@@ -198,17 +201,17 @@ esac"#;
     );
 }
 
-/// A run in which nothing counts as a report says so once, and what is wrong with what was printed.
+/// A run without any valid report says so once, with the defect of the printed lines.
 #[test]
 fn reports_that_are_none_are_named() {
     for (script, expected) in [
         (
             r#"for e in 1 2 3; do echo "{\"step\": $e, \"value\": 0.5}"; done; echo 0.5"#,
-            "`{\"step\": 1, \"value\": 0.5}` is none: it has no \"epoch\"; a report is a line {\"epoch\": 1, \"value\": 0.5}",
+            "`{\"step\": 1, \"value\": 0.5}` is not a report: it has no \"epoch\"; a report is a line {\"epoch\": 1, \"value\": 0.5}",
         ),
         (
             r#"echo '{"epoch": 1, "value": 0.5}' >&2; echo 0.5"#,
-            "`{\"epoch\": 1, \"value\": 0.5}` is none: it stands on standard error",
+            "`{\"epoch\": 1, \"value\": 0.5}` is not a report: it is on standard error",
         ),
         ("echo 0.5", "so rule \"median\" could not stop it; a report is a line"),
     ] {
@@ -222,7 +225,7 @@ fn reports_that_are_none_are_named() {
     }
 }
 
-/// The last report stands in for a last line that is no value; and a progress bar is drawn over.
+/// The last report replaces an invalid last line, and progress bars are handled.
 #[test]
 fn a_last_line_that_is_no_value_is_made_up_for() {
     let sandbox = Sandbox::new();
@@ -237,7 +240,7 @@ esac"#;
     let ran = sandbox.fedbo(&["tune", "s.toml"]);
     ran.expect(
         0,
-        &["trial 1 failed: its last report, 0.25 at epoch 3, is not that of the last epoch, 10, which would be its value"],
+        &["trial 1 failed: its last report, 0.25 at epoch 3, is not that of the last epoch, 10, which would give its value"],
     );
     let words: Vec<String> =
         TRAINING.course(&sandbox).iter().map(|row| format!("{} {}", row[0], row[1])).collect();
@@ -296,7 +299,7 @@ fn a_person_reports_and_is_told_when_to_stop() {
     }
     let trial = ask();
     report(&trial, "1", "2").expect(0, &[]);
-    report(&trial, "1", "2").expect(0, &[]); // once more is no mistake
+    report(&trial, "1", "2").expect(0, &[]); // repeating a report is allowed
     report(&trial, "2", "2").expect(0, &[]);
     for (epoch, value, expected) in [
         ("2", "3", "trial 3 has reported 3.0 at epoch 2 after 2.0 at epoch 2; epochs must ascend"),
@@ -321,10 +324,10 @@ fn a_person_reports_and_is_told_when_to_stop() {
     let again = report(&trial, "3", "2");
     assert!(again.expect(0, &[]).stdout.starts_with("stop: "), "{}", again.stdout);
     let tell = sandbox.fedbo(&["tell", "s.toml", &trial, "2"]);
-    tell.expect(2, &["trial 3 has ended already with a stop at epoch 3"]);
+    tell.expect(2, &["trial 3 has already ended with a stop at epoch 3"]);
     let course = TRAINING.course(&sandbox);
     assert_eq!(course[3][..3], ["stopped", "2.0", "3"].map(str::to_owned));
-    // What nobody holds, nobody reports; and a study without a rule has no use for reports.
+    // A trial held by nobody cannot be reported; a study without a rule accepts no reports.
     let ran = report("9", "1", "0.5");
     ran.expect(2, &["there is no trial 9"]);
     let trial = ask();
@@ -338,7 +341,7 @@ fn a_person_reports_and_is_told_when_to_stop() {
         .expect(2, &["has no [early_stopping]"]);
 }
 
-/// Tables as the first version of the layout had them.
+/// Tables in the first version of the layout.
 const VERSION_1: &str = "
 CREATE TABLE studies (
     id INTEGER PRIMARY KEY,
@@ -377,7 +380,8 @@ CREATE INDEX trials_open ON trials (study, number) WHERE told_seq IS NULL;
 CREATE UNIQUE INDEX trials_by_telling ON trials (study, told_seq) WHERE told_seq IS NOT NULL;
 ";
 
-/// A storage of the first version says what to do, is upgraded, and its study goes on; another in it stops trials early.
+/// A storage of the first version names the remedy; after the upgrade its study continues, and
+/// another study in it stops trials early.
 #[test]
 #[ignore = "python: run by cargo xtask test --all"]
 fn an_old_storage_is_upgraded_and_goes_on() {
@@ -413,11 +417,11 @@ fn an_old_storage_is_upgraded_and_goes_on() {
     }
     let ran = sandbox.fedbo(&["storage", "upgrade", "study.db"]);
     ran.expect(0, &[]);
-    assert!(ran.stdout.contains("was brought from version 1 to version 2"), "{}", ran.stdout);
+    assert!(ran.stdout.contains("was upgraded from layout version 1 to 2"), "{}", ran.stdout);
     assert!(sandbox.names().contains(&"study.db.v1-backup".to_owned()));
     assert_eq!(TRAINING.course(&sandbox), before);
     let ran = sandbox.fedbo(&["tune", "s.toml"]);
-    ran.expect(0, &["goes on in sqlite:study.db: 6 of 10 trials told"]);
+    ran.expect(0, &["continues in sqlite:study.db: 6 of 10 trials told"]);
     sandbox.write("t.toml", &stopping.replace("\"test\"", "\"stopping\""));
     let ran = sandbox.fedbo(&["tune", "t.toml"]);
     assert!(ran.expect(0, &[]).stdout.contains("of them stopped early"), "{}", ran.stdout);
@@ -456,8 +460,8 @@ fn mistakes_in_the_file_are_named() {
         ),
         ("trials_min = 3", "first_rung = 3", "early_stopping.first_rung is for \"asha\""),
         ("\"median\"", "\"average\"", "expected \"bo-bos\", \"median\", \"asha\" or \"hyperband\""),
-        ("\"sobol\"", "\"ts\"", "strategy \"ts\" does not go with [early_stopping]"),
-        ("epochs = 10\n", "", "add epochs = .., how many epochs a whole training has"),
+        ("\"sobol\"", "\"ts\"", "strategy \"ts\" cannot be combined with [early_stopping]"),
+        ("epochs = 10\n", "", "add epochs = .., the number of epochs of a complete training"),
         ("epochs = 10\n", "epochs = 10\ngrace_s = \"long\"\n", "grace_s"),
     ] {
         sandbox.write("s.toml", &good.replacen(from, to, 1));
@@ -466,7 +470,7 @@ fn mistakes_in_the_file_are_named() {
         assert!(ran.stderr.contains(expected), "{}", ran.stderr);
         assert!(!sandbox.path("study.db").exists());
     }
-    // What is stored cannot be changed, but for the grace, which changes no trial.
+    // The stored settings cannot be changed, except for the grace period, which changes no trial.
     sandbox.write("s.toml", &good);
     sandbox.fedbo(&["tune", "s.toml", "--quiet"]).expect(0, &[]);
     sandbox.write("s.toml", &good.replace("epochs = 10", "epochs = 12"));
@@ -483,7 +487,7 @@ fn mistakes_in_the_file_are_named() {
     sandbox.fedbo(&["tune", "s.toml"]).expect(0, &["there is nothing left to do"]);
 }
 
-/// The example that the documentation shows, with either of its scripts.
+/// The documented example, with both of its scripts.
 #[test]
 #[ignore = "python: run by cargo xtask test --all"]
 fn the_example_runs() {

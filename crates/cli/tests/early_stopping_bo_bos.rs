@@ -1,13 +1,13 @@
-//! Rule "bo-bos" from the command line: scripts that are stopped, why, by hand, interrupted and killed, and mistakes in the file.
+//! Rule "bo-bos" from the command line: stopped scripts and the reasons, by hand, interrupted and
+//! killed, and mistakes in the file.
 
-mod common;
-mod training;
-
+use crate::common;
+use crate::training;
 use common::{Sandbox, json};
 use rustix::process::Signal;
 use training::{Training, n_epochs, stopped};
 
-/// A study of three parameters whose command is `argv`, a TOML list.
+/// A study of three parameters with the command `argv`, a TOML list.
 fn study(trials: u64, argv: &str, further: &str) -> String {
     format!(
         r#"[study]
@@ -39,7 +39,8 @@ command = {argv}
     )
 }
 
-/// A loss in the hundreds that falls from 400, far where a hill with ripples is high; notes in a file when it is stopped.
+/// A loss that falls from 400, and far if the point is on a high hill with ripples; records in a
+/// file when it is stopped.
 const PYTHON: &str = r#"import json, math, select, sys, time
 *point, pause = map(float, sys.argv[1:])
 away = [x - 0.65 for x in point]
@@ -54,7 +55,7 @@ for epoch in range(1, 26):
         sys.exit(7)
 "#;
 
-/// Much the same in a shell, which asks to be stopped by a signal.
+/// A similar shell script that requests to be stopped by a signal.
 const SHELL: &str = r#"trap 'echo "$1 $e" >> saved.txt; exit 7' USR1
 echo '{"stop_by": "SIGUSR1"}'
 e=1
@@ -104,14 +105,14 @@ fn scripts_are_stopped_and_it_is_said_why() {
         let document = json(&sandbox.fedbo(&["trials", "s.toml", "--json"]));
         let why = document["trials"][stopped[0]]["stopped_because"].as_str();
         assert!(why.is_some_and(|why| why.contains("it would end better than")));
-        // How it was judged, as a picture; of an initial trial there is none.
+        // The decisions as a picture; an initial trial has none.
         let number = stopped[0].to_string();
         let ran = sandbox.fedbo(&["plot", "s.toml", "--trial", &number]);
         ran.expect(0, &[]);
         let name = format!("results/test/decision-regions-{number}.svg");
         let picture = std::fs::read_to_string(sandbox.path(&name)).expect("it was drawn");
         assert!(picture.contains("stopped"), "{picture}");
-        // In the unit of the values, which lie between 100 and 400, and with their sign.
+        // In the unit of the values, which are between 100 and 400, and with their sign.
         assert!(picture.contains("average value so far (smaller is better)"));
         let ticks = picture.lines().filter_map(|line| line.parse::<f64>().ok());
         let ticks: Vec<f64> = ticks.filter(|tick| *tick > 25.0).collect();
@@ -129,7 +130,8 @@ fn scripts_are_stopped_and_it_is_said_why() {
     }
 }
 
-/// Ctrl-C and `kill -9` in the middle of trials, before and after their first epochs, change nothing of what the study does.
+/// Ctrl-C and `kill -9` during trials, before and after their first epochs, do not change the
+/// study's course.
 #[test]
 #[ignore = "python: run by cargo xtask test --all"]
 fn an_interrupted_study_ends_as_an_uninterrupted_one() {
@@ -140,7 +142,8 @@ fn an_interrupted_study_ends_as_an_uninterrupted_one() {
     assert!(!stopped(&course).is_empty(), "{course:#?}");
 }
 
-/// By hand, each report by a process of its own: the rule is solved anew each time, and says the same.
+/// By hand, each report by a separate process: the rule is solved again each time, with the same
+/// result.
 #[test]
 fn a_person_reports_and_is_told_when_to_stop() {
     let sandbox = Sandbox::new();
@@ -184,10 +187,10 @@ fn a_script_that_leaves_out_its_first_epochs_is_warned_of() {
     ran.expect(
         0,
         &[
-            "warning: trial 0 has reported 0 of its first 4 epochs; rule \"bo-bos\" stops no trial that leaves out one of them",
+            "warning: trial 0 has reported 0 of its first 4 epochs; rule \"bo-bos\" does not stop a trial that omits one of them",
         ],
     );
-    assert_eq!(ran.stderr.matches("leaves out one").count(), 1, "{}", ran.stderr);
+    assert_eq!(ran.stderr.matches("omits one").count(), 1, "{}", ran.stderr);
     assert!(TRAINING.course(&sandbox).iter().all(|row| row[0] == "complete"));
 }
 

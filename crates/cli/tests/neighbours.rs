@@ -1,7 +1,6 @@
 //! `algorithm = "distributed-ts"` in `fedbo run`: neighbours in one process.
 
-mod common;
-
+use crate::common;
 use common::Sandbox;
 
 const HEAD: &str = "[federation]\nname = \"robots\"\ndirection = \"minimize\"\nalgorithm = \"distributed-ts\"\nrounds = 6\n\
@@ -21,7 +20,7 @@ fn read(sandbox: &Sandbox, path: &str) -> String {
     std::fs::read_to_string(sandbox.path(path)).expect("a file")
 }
 
-/// Rows without what differs from run to run: the seconds that proposals took.
+/// Rows without the seconds of proposals, which differ between runs.
 fn rows(text: &str) -> Vec<Vec<String>> {
     let mut lines = text.lines();
     let head: Vec<&str> = lines.next().expect("a header").split(',').collect();
@@ -35,7 +34,8 @@ fn rows(text: &str) -> Vec<Vec<String>> {
         .collect()
 }
 
-/// Arms, the table, the folder with the team's regret; equal results whatever the number of threads.
+/// Arms, the table, the folder with the team's regret; results do not depend on the number of
+/// threads.
 #[test]
 fn a_team_runs_with_its_control_arms() {
     let sandbox = Sandbox::new();
@@ -68,7 +68,7 @@ fn a_team_runs_with_its_control_arms() {
     assert_ne!(of("distributed-ts")[5], of("ts")[5].replace("ts", "distributed-ts"));
 }
 
-/// Each agent alone is the same whatever the graph, and a graph without edges is each agent alone.
+/// Agents alone do not depend on the graph, and a graph without edges equals agents alone.
 #[test]
 fn a_graph_without_edges_is_everybody_alone() {
     let sandbox = Sandbox::new();
@@ -83,7 +83,7 @@ fn a_graph_without_edges_is_everybody_alone() {
     assert_eq!(of("ts").len(), 24);
 }
 
-/// Asynchronous rounds in virtual time depend on the seed alone, and differ from synchronous ones.
+/// Asynchronous rounds in virtual time depend only on the seed, and differ from synchronous ones.
 #[test]
 fn an_asynchronous_team_is_reproducible() {
     let sandbox = Sandbox::new();
@@ -102,7 +102,7 @@ fn an_asynchronous_team_is_reproducible() {
     assert_ne!(sorted("a/results.csv"), sorted("s/results.csv"));
 }
 
-/// A run whose results were cut off goes on where they end.
+/// A run with truncated results continues where they end.
 #[test]
 fn an_interrupted_team_goes_on() {
     let sandbox = Sandbox::new();
@@ -174,7 +174,7 @@ fn tables_that_cannot_be_used_are_refused_with_the_key() {
     sandbox.fedbo(&["run", "f.toml"]).expect(2, &["needs at least 2 to learn from each other"]);
 }
 
-/// Neighbours need no coordinator, and there is none for them.
+/// Neighbours need no coordinator, and a coordinator does not accept them.
 #[test]
 fn a_coordinator_refuses_neighbours() {
     let sandbox = Sandbox::new();

@@ -1,10 +1,10 @@
-//! Studies that learn from old ones, from the command line: what is read, what is dropped and why, what a change of them means.
+//! Studies that learn from old ones, from the command line: the trials read, the dropped studies
+//! and the reasons, and the effects of changes.
 
-mod common;
-
+use crate::common;
 use common::{Ran, Sandbox, json, wait_until};
 
-/// A study over x and y in `STORAGE`, whose command prints an expression in awk.
+/// A study over x and y in `storage`. Its command prints an awk expression.
 fn study(name: &str, storage: &str, trials: u64, rest: &str, awk: &str) -> String {
     format!(
         r#"[study]
@@ -53,7 +53,7 @@ fn tune(sandbox: &Sandbox, rest: &[&str]) -> Ran {
     sandbox.fedbo(&[&["tune", "new.toml"], rest].concat())
 }
 
-/// Points and values of the trials that were told.
+/// Points and values of the told trials.
 fn told(sandbox: &Sandbox) -> Vec<[String; 3]> {
     let rows = sandbox.told("new.toml").into_iter();
     rows.map(|row| ["x", "y", "value"].map(|name| row[name].clone())).collect()
@@ -81,7 +81,8 @@ fn a_misleading_old_study_is_dropped_and_named_with_the_reason() {
         let reason = reason.lines().next().unwrap_or_default();
         assert!(reason.contains(" on average, those of "), "{reason}");
     }
-    // Without help, the first trial is a point of a Sobol sequence; with it, it is near the old studies' best.
+    // Without old studies, the first trial is a point of a Sobol sequence; with them, it is near
+    // their best point.
     let first: f64 = told(&sandbox)[0][2].parse().expect("a value");
     assert!(first < 0.1, "{first}");
 
@@ -101,14 +102,15 @@ fn a_misleading_old_study_is_dropped_and_named_with_the_reason() {
     let picture =
         std::fs::read_to_string(sandbox.path("pictures/transfer.svg")).expect("a picture");
     assert!(picture.contains("unlike: dropped"));
-    // A study of its own has no such part.
+    // A study without old studies has no such part.
     let best = json(&sandbox.fedbo(&["best", "like.toml", "--json"]));
     assert!(best["old_studies"].is_null());
     let ran = sandbox.fedbo(&["plot", "like.toml", "--out", "pictures"]);
     assert!(!ran.stdout.contains("transfer"), "{}", ran.stdout);
 }
 
-/// Two of three old studies are like the new one: one prior of all three, whose weight is shown wherever those of single studies are.
+/// Two of three old studies are similar to the new one: one joint prior. Its weight is shown
+/// wherever those of single studies are.
 #[test]
 fn a_shared_prior_of_old_studies_shows_its_trust_in_all_places() {
     let sandbox = with_old_studies();
@@ -130,27 +132,30 @@ fn a_shared_prior_of_old_studies_shows_its_trust_in_all_places() {
         small if small > 0.0 && small < 0.5 => "less than 1 %".to_owned(),
         percent => format!("{percent:.0} %"),
     };
-    assert_eq!(trust, format!("old studies: their shared prior has {percent} of the next query"));
+    assert_eq!(
+        trust,
+        format!("old studies: their shared prior has {percent} of the weight in the next query")
+    );
     for index in 0..2 {
         let each = &old["studies"][index];
         assert_eq!(each["trials"], 15);
         assert!(each["weight"].is_null() && each["dropped"].is_null(), "{each}");
     }
     assert_eq!(&json(&tune(&sandbox, &["--json", "--quiet"]))["old_studies"], old);
-    // In the source of each trial, where others had a part in it.
+    // In the source of each trial that the others influenced.
     let rows = sandbox.told("new.toml");
     let first: f64 = rows[0]["value"].parse().expect("a value");
     assert!(first < 0.1 && rows[0]["source"] == "shared:50%", "{rows:?}");
     assert!(rows[8]["source"].starts_with("shared:") && rows[8]["source"].ends_with('%'));
     let table = sandbox.fedbo(&["trials", "new.toml"]);
     assert!(table.stdout.contains("shared:50%"), "{}", table.stdout);
-    // In the picture: the share, and no part of a single study.
+    // In the picture: the joint share, and no share of a single study.
     sandbox.fedbo(&["plot", "new.toml", "--out", "pictures"]).expect(0, &[]);
     let picture = sandbox.path("pictures/transfer.svg");
     let picture = std::fs::read_to_string(picture).expect("a picture");
     assert!(picture.contains("share of all") && !picture.contains("part of each old study"));
     assert!(picture.contains("after 9 told: old studies have "));
-    // The same trials without the interruption, and other options are another study.
+    // The same trials without the interruption; other options make another study.
     let whole = with_old_studies();
     whole.write("new.toml", &study("new", "new.db", 9, &shared(""), NEW));
     tune(&whole, &["--quiet"]).expect(0, &[]);
@@ -177,27 +182,30 @@ fn what_was_read_at_the_beginning_counts_after_a_kill_and_whatever_became_of_old
     wait_until(|| told(&sandbox).len() >= 3);
     child.kill().expect("alive");
     child.wait().expect("it ends");
-    // One old study goes on, and another is in a file that has gone.
+    // One old study continues, and the file of another is missing.
     sandbox.fedbo(&["tune", "near.toml", "--trials", "17", "--quiet"]).expect(0, &[]);
-    let news = "old study near has changed: it has 17 trials now, and had 15; this study goes on with what it read when it began";
+    let news = "old study near has changed: it has 17 trials now, and had 15; this study continues with the data read at its start";
     let ran = tune(&sandbox, &["--trials", "6"]);
-    ran.expect(0, &["new: goes on in sqlite:new.db", "near (sqlite:old.db#near): 15 trials", news]);
+    ran.expect(
+        0,
+        &["new: continues in sqlite:new.db", "near (sqlite:old.db#near): 15 trials", news],
+    );
     assert!(!ran.stderr.contains("old study like"), "{}", ran.stderr);
     for name in ["old.db", "old.db-wal", "old.db-shm"] {
-        let _ = std::fs::remove_file(sandbox.path(name)); // the last two need not be there
+        let _ = std::fs::remove_file(sandbox.path(name)); // the last two may not exist
     }
     let news = "old study unlike: [meta] studies: \"sqlite:old.db#unlike\" cannot be read: ";
     tune(&sandbox, &[]).expect(0, &["unlike (sqlite:old.db#unlike): 15 trials", news]);
     assert_eq!(told(&sandbox), told(&whole));
 
-    // What the file says of them is part of the study.
+    // The file's settings of old studies are part of the study.
     let other = THREE.replace(", \"sqlite:old.db#near\"", "");
     sandbox.write("new.toml", &study("new", "new.db", 9, &other, NEW));
     let ran = tune(&sandbox, &[]);
     ran.expect(
         2,
         &[
-            "study \"new\" is stored with other settings: meta.studies is [\"sqlite:old.db#like\"",
+            "study \"new\" is stored with different settings: meta.studies is [\"sqlite:old.db#like\"",
             ", the stored study has [\"sqlite:old.db#like\"",
             "another name",
         ],
@@ -205,7 +213,7 @@ fn what_was_read_at_the_beginning_counts_after_a_kill_and_whatever_became_of_old
     sandbox.write("new.toml", &study("new", "new.db", 9, &format!("{THREE}\nrate = 0.5"), NEW));
     tune(&sandbox, &[])
         .expect(2, &["meta.rate is 0.5 in new.toml:", ", the stored study has 1.0;"]);
-    // To look at it, old studies need not be there, and a changed file is a warning.
+    // For reading a study, its old studies need not exist, and a changed file gives a warning.
     sandbox.fedbo(&["best", "new.toml"]).expect(0, &["warning: new.toml was changed"]);
 }
 
@@ -222,23 +230,23 @@ fn another_space_is_refused_and_what_is_shared_may_be_used() {
     tune(&sandbox, &[]).expect(
         2,
         &[
-            "new.toml: [meta] studies: \"sqlite:old.db#like\" has another space: ",
+            "new.toml: [meta] studies: \"sqlite:old.db#like\" has a different space: ",
             "x: a number from -1.0 to 2.0 there, a number from -1.0 to 1.0 here",
-            "z: not there (if it had a fixed value there, say so in [meta.values])",
-            "y: not here; to learn from what both have, add mismatch = \"shared\" to [meta]",
+            "z: not there (if it had a fixed value there, set it in [meta.values])",
+            "y: not here; to learn from their common part, add mismatch = \"shared\" to [meta]",
         ],
     );
     assert!(!sandbox.names().contains(&"new.db".to_owned()), "nothing was begun");
     sandbox.write("new.toml", &with(&format!("{TWO}\nmismatch = \"shared\"")));
-    let left_out =
-        " outside the range of x here; taken as constant in z; the effect of y counts as noise\n";
+    let left_out = " outside the range of x here; taken as constant in z; the effect of y is treated as noise\n";
     let ran = tune(&sandbox, &[]);
     ran.expect(0, &["learns from 2 old studies:", left_out]);
     assert!(ran.stdout.contains("\nnot used of "), "{}", ran.stdout);
     let known = format!("{TWO}\nmismatch = \"shared\"\nvalues = {{ z = 2.0 }}");
     sandbox.write("new.toml", &with(&known).replace("new.db", "other.db"));
-    tune(&sandbox, &[]).expect(0, &["z was 2.0; the effect of y counts as noise"]);
-    // With a parameter more, the first point is where old studies were good in all that they had.
+    tune(&sandbox, &[]).expect(0, &["z was 2.0; the effect of y is treated as noise"]);
+    // With an additional parameter, the first point is good for the old studies in all their
+    // parameters.
     let more = "[space.z]\ntype = \"int\"\nlow = 1\nhigh = 9\n";
     let text = study("new", "third.db", 3, &format!("{more}{TWO}\nmismatch = \"shared\""), NEW);
     sandbox.write("new.toml", &text);
@@ -275,7 +283,7 @@ fn mistakes_about_old_studies_end_with_the_way_out() {
         ("studies = [\"sqlite:none.db\"]", "\"sqlite:none.db\" cannot be read"),
         (
             "studies = [\"sqlite:old.db#like\"]\nvalues = { y = 0.5 }",
-            "[meta.values] y: every old study has this parameter",
+            "[meta.values] y: every old study has its own values of this parameter",
         ),
         ("studies = [\"sqlite:new.db\"]", "\"sqlite:new.db\" cannot be read"),
     ];
@@ -290,8 +298,8 @@ fn mistakes_about_old_studies_end_with_the_way_out() {
     tune(&sandbox, &[]).expect(2, &["is this study itself"]);
     let text = study("new", "new.db", 5, THREE, NEW).replace("minimize", "maximize");
     sandbox.write("new.toml", &text);
-    tune(&sandbox, &[]).expect(2, &["is to minimize, this study is to maximize"]);
-    // Trials that failed are none to learn from.
+    tune(&sandbox, &[]).expect(2, &["is set to minimize, this study is set to maximize"]);
+    // Failed trials are not used for learning.
     sandbox.write("failed.toml", &study("failed", "failed.db", 2, "", "x; exit 3"));
     sandbox.fedbo(&["tune", "failed.toml", "--quiet"]).expect(5, &[]);
     let text = study("new", "new.db", 5, "[meta]\nstudies = [\"sqlite:failed.db\"]", NEW);
@@ -299,7 +307,7 @@ fn mistakes_about_old_studies_end_with_the_way_out() {
     tune(&sandbox, &[]).expect(2, &["\"sqlite:failed.db\" has no trial to learn from: 2 failed"]);
 }
 
-/// A process that dies while it creates the storage leaves an empty file.
+/// A process that dies while creating the storage leaves an empty file.
 #[test]
 fn an_empty_file_is_where_a_study_may_begin() {
     let sandbox = with_old_studies();
@@ -320,7 +328,8 @@ fn an_empty_file_is_where_a_study_may_begin() {
     sandbox.fedbo(&["tune", "twice.toml"]).expect(2, &["./old.db#like", "named twice"]);
 }
 
-/// The best points of old studies come first, with whatever strategy, and an interruption changes nothing.
+/// The best points of old studies come first for every strategy, and an interruption changes
+/// nothing.
 #[test]
 fn the_best_points_of_old_studies_can_be_tried_first() {
     let sandbox = with_old_studies();
@@ -340,7 +349,7 @@ fn the_best_points_of_old_studies_can_be_tried_first() {
         sandbox.write("new.toml", &study("new", "new.db", 8, &warm(3, strategy), NEW));
         let ran = tune(&sandbox, &["--trials", "2"]);
         ran.expect(0, &["tries the best 3 points of 2 old studies first:"]);
-        // A point of one's own that is one of them is not tried twice.
+        // A user's point that equals one of them is not tried twice.
         let point = [format!("x={}", like[1]["x"]), format!("y={}", like[1]["y"])];
         sandbox.fedbo(&["enqueue", "new.toml", &point[0], &point[1]]).expect(0, &[]);
         tune(&sandbox, &["--quiet"]).expect(0, &[]);

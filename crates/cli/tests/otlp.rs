@@ -1,13 +1,11 @@
-//! Logs, metrics and traces that go to a collector: where the program is built with it, they arrive; where not, it says so.
-#![expect(
-    clippy::unwrap_used,
-    reason = "a test that cannot go on has failed, and the place says where"
+//! Export of logs, metrics and traces to a collector. Without support in the build, the program
+//! says so.
+#![cfg_attr(
+    feature = "otlp",
+    expect(clippy::unwrap_used, reason = "helpers of tests, where a panic is a failure")
 )]
 
-#[path = "network/federation_folder.rs"]
-#[allow(dead_code, reason = "each test uses its own part")]
-mod federation_folder;
-
+use crate::federation_folder;
 #[cfg(feature = "otlp")]
 use std::{
     collections::BTreeSet,
@@ -51,13 +49,13 @@ fn what_a_coordinator_says_of_itself_arrives_at_the_collector_and_nothing_else()
             assert!(found, "{part:?} did not arrive at {path}: {texts:?}");
         }
     };
-    has("/v1/logs", &["labs-service", "rounds are played here", "a round begins"]);
+    has("/v1/logs", &["labs-service", "leading the rounds", "a round begins"]);
     has("/v1/traces", &["labs-service", "round", "_OTHER /healthz"]);
     has(
         "/v1/metrics",
         &["labs-service", "fedbo.commit_seconds", "fedbo.round", "fedbo.connections"],
     );
-    // INV-4: the names of spans and metrics, and of what they say, stand on the allow-list.
+    // INV-4: the names of spans, metrics and their fields are on the allow-list.
     let page = include_str!("../../../docs/operations.md");
     let listed = |heading: &str| -> BTreeSet<String> {
         let section = page.split_once(&format!("\n### {heading}\n")).expect("a heading").1;
@@ -93,14 +91,14 @@ fn a_collector_gets_only_the_signals_that_it_is_asked_for() {
     let mut service = Process::start(&mut command);
     service.wait_for("://");
     world.done(&["coordinator", "study", "resume", "labs"]);
-    service.wait_for("rounds are played here");
+    service.wait_for("leading the rounds");
     service.signal(Signal::TERM);
     assert_eq!(service.end(), Some(0), "{:#?}", service.said);
     let paths: BTreeSet<String> = arrives.try_iter().map(|request| request.path).collect();
     assert_eq!(paths, BTreeSet::from(["/v1/logs".to_owned()]));
 }
 
-/// A collector that keeps what it is sent.
+/// A collector that stores the requests it receives.
 #[cfg(feature = "otlp")]
 mod collector {
     use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -112,7 +110,7 @@ mod collector {
         pub(super) body: Vec<u8>,
     }
 
-    /// Its address, and what arrives.
+    /// Starts the collector; returns its address and the receiver of requests.
     pub(super) fn start() -> (String, Receiver<Arrived>) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let endpoint = format!("http://{}", listener.local_addr().unwrap());
@@ -120,7 +118,7 @@ mod collector {
         std::thread::spawn(move || {
             for stream in listener.incoming() {
                 let arrived = arrived.clone();
-                // Exporters send at the same time.
+                // Exporters send concurrently.
                 std::thread::spawn(move || {
                     if let Some(request) = answered(&stream.unwrap()) {
                         let _ = arrived.send(request);
@@ -153,8 +151,8 @@ mod collector {
         Some(Arrived { path, body })
     }
 
-    /// The fields of a span or a log record that hold an identifier of 8 or 16 random bytes, which may happen to be text: `trace_id`,
-    /// `span_id` and a span's `parent_span_id`.
+    /// Fields of a span or a log record with a random identifier of 8 or 16 bytes, which may happen
+    /// to be valid text: `trace_id`, `span_id` and a span's `parent_span_id`.
     fn identifiers(path: &str) -> &'static [u64] {
         match path {
             "/v1/traces" => &[1, 2, 4],
@@ -163,13 +161,14 @@ mod collector {
         }
     }
 
-    /// The texts in a request: fields of bytes that are no messages of protobuf themselves, and can be read. Identifiers of spans and log
-    /// records are left out.
+    /// The texts in a request: byte fields that are readable text and not protobuf messages
+    /// themselves. Identifiers of spans and log records are skipped.
     pub(super) fn texts(request: &Arrived) -> Vec<String> {
         fields(&request.body, identifiers(&request.path), &[]).unwrap_or_default()
     }
 
-    /// The texts of the fields below a path of field numbers; `None` if the bytes are no message.
+    /// The texts of the fields below a path of field numbers; `None` if the bytes are not a
+    /// message.
     fn fields(mut bytes: &[u8], identifiers: &[u64], path: &[u64]) -> Option<Vec<String>> {
         let mut found = Vec::new();
         while !bytes.is_empty() {
@@ -183,7 +182,8 @@ mod collector {
                     let length = usize::try_from(varint(&mut bytes)?).ok()?;
                     let field = bytes.get(..length)?;
                     bytes = &bytes[length..];
-                    // A span or log record is in field 2 of a scope, which is in field 2 of a resource, in field 1 of the request.
+                    // A span or log record is in field 2 of a scope, which is in field 2 of a
+                    // resource, in field 1 of the request.
                     let is_random = path == [1, 2, 2] && identifiers.contains(&(key >> 3));
                     if is_random && matches!(length, 8 | 16) {
                         continue;

@@ -1,8 +1,7 @@
-//! Steps, and choices that are numbers and booleans, on their whole way: from a file to the objective, into storages and back
-//! out of them, by hand and from old studies.
+//! Steps, and choices that are numbers or booleans, along their whole path: from a file to the
+//! objective, into storages and out of them, by hand and from old studies.
 
-mod common;
-
+use crate::common;
 use std::collections::BTreeSet;
 
 use common::{Sandbox, federation, json};
@@ -23,7 +22,7 @@ type = "categorical"
 choices = [16, 0.5, true, "auto"]
 "#;
 
-/// Keeps the arguments and `FEDBO_PARAMS`; better the nearer x is to 0.15 and n to 24.
+/// Records the arguments and `FEDBO_PARAMS`; better the closer x is to 0.15 and n to 24.
 const KEEPS: &str = r#"echo "$1 $2 $3" >> args; echo "$FEDBO_PARAMS" >> params; awk -v x="$1" -v n="$2" 'BEGIN { printf "%.17g\n", (x - 0.15) ^ 2 + (n - 24) ^ 2 / 900 }'"#;
 
 fn study(trials: u64, more: &str) -> String {
@@ -33,7 +32,7 @@ fn study(trials: u64, more: &str) -> String {
     )
 }
 
-/// The decimals of a grid as they are written.
+/// Returns true for a decimal of the grid as written.
 fn of_grid(x: &Value) -> bool {
     let known = ["0.0", "0.05", "0.1", "0.15", "0.2", "0.25", "0.3", "0.35", "0.4", "0.45", "0.5"];
     known.contains(&x.to_string().as_str())
@@ -59,14 +58,14 @@ fn they_reach_the_objective_and_every_storage_as_they_were_declared() {
         assert!(points.insert(line.to_owned()), "{line} twice");
     }
     assert_eq!((points.len(), sizes.len()), (24, 4));
-    // Arguments are the same as texts.
+    // The arguments have the same text.
     let args = std::fs::read_to_string(sandbox.path("args")).expect("it ran");
     for (args, line) in args.lines().zip(params.lines()) {
         let point: Value = serde_json::from_str(line).expect("JSON");
         let text = format!("{} {} {}", point["x"], point["n"], point["size"]);
         assert_eq!(args, text.replace('"', ""));
     }
-    // Exports keep the types where there are types.
+    // Exports keep the types where the format has types.
     for row in sandbox.export("s.toml") {
         let size: Vec<&str> = row
             .iter()
@@ -83,7 +82,7 @@ fn they_reach_the_objective_and_every_storage_as_they_were_declared() {
     sandbox.fedbo(&["trials", "s.toml"]).expect(0, &[]);
     sandbox.fedbo(&["best", "s.toml"]).expect(0, &[]);
     sandbox.fedbo(&["plot", "s.toml"]).expect(0, &[]);
-    // More trials go on from what is stored.
+    // Further trials continue from the stored ones.
     sandbox.write("s.toml", &study(26, ""));
     sandbox.fedbo(&["tune", "s.toml", "--quiet"]).expect(0, &[]);
     assert_eq!(sandbox.told("s.toml").len(), 26);
@@ -101,7 +100,7 @@ fn by_hand_they_are_found_by_their_texts() {
     };
     enqueue("0.15000000000000002", "24.0", "16.0").expect(0, &[]);
     enqueue("0.15", "24", "True").expect(0, &[]);
-    enqueue("0.15", "24", "16").expect(2, &["this point is trial 0 already"]);
+    enqueue("0.15", "24", "16").expect(2, &["this point is already trial 0"]);
     enqueue("0.07", "24", "auto")
         .expect(2, &["x = 0.07, expected a number from 0.0 to 0.5 in steps of 0.05"]);
     enqueue("0.1", "25", "auto")

@@ -1,33 +1,24 @@
-//! Peers without a coordinator, as processes of the real program: cut off, killed, lied to.
+//! Peers without a coordinator, as processes of the real program: disconnected, killed, deceived.
 #![cfg(unix)]
-#![expect(
-    clippy::unwrap_used,
-    reason = "a test that cannot go on has failed, and the place says where"
-)]
+#![expect(clippy::unwrap_used, reason = "helpers of tests, where a panic is a failure")]
 
-#[path = "network/federation_folder.rs"]
-#[allow(dead_code, reason = "each test uses its own part")]
-mod federation_folder;
-#[path = "peers/hostile.rs"]
 mod hostile;
-#[path = "peers/peer_ring.rs"]
 mod peer_ring;
-#[path = "network/proxy.rs"]
-#[allow(dead_code, reason = "each test uses its own part")]
-mod proxy;
+
+use crate::federation_folder;
 
 use rustix::process::Signal;
 
 use peer_ring::{Graph, PeerRing};
 
-/// Seven peers in a star, whose centre is cut off from one of them, and one is killed meanwhile: every observation arrives once, and
-/// results are those of one process.
+/// Seven peers in a star. Its centre is disconnected from one of them, and one is killed meanwhile:
+/// every observation arrives once, and results equal those of one process.
 #[test]
 fn star() {
     let circle = PeerRing::new(Graph::Star(7), 4, "");
     circle.cut(0, 3);
     let mut peers = circle.start_all();
-    // The centre waits for the third, and all others for the centre.
+    // The centre waits for peer 3, and all others wait for the centre.
     peers[0].wait_for("round 0: trial 1");
     peers[2].wait_for("round 1: trial 2");
     peers[2].signal(Signal::KILL);
@@ -44,7 +35,8 @@ fn star() {
     circle.check_equal_to_one_process();
 }
 
-/// Peers that learn a prior from each other's observations, one of them killed: results are those of one process.
+/// Peers that learn a prior from each other's observations, with one of them killed: results equal
+/// those of one process.
 #[test]
 fn ring_with_a_shared_prior() {
     let circle = PeerRing::with_shared_prior(Graph::Ring(3), 4);
@@ -58,23 +50,24 @@ fn ring_with_a_shared_prior() {
     circle.check_equal_to_one_process();
 }
 
-/// Without waiting for each other all get to their end, and everything arrives once.
+/// Without waiting for each other, all peers finish, and everything arrives once.
 #[test]
 fn asynchronous() {
     let circle = PeerRing::new(Graph::Ring(4), 5, "pace = \"asynchronous\"\n");
     circle.cut(1, 2);
     let mut peers = circle.start_all();
-    // Whoever is cut off is not waited for.
+    // Disconnected peers are not waited for.
     for peer in &mut peers {
         peer.wait_for("round 5");
     }
-    peers[1].wait_for("it stays until");
+    peers[1].wait_for("the peer runs until");
     circle.mend(1, 2);
     circle.all_end(&mut peers);
     circle.check_exactly_once();
 }
 
-/// Killed in every round, a peer goes on where it was: the trials are those of an undisturbed run.
+/// A peer killed in every round continues where it was: the trials equal those of an undisturbed
+/// run.
 #[test]
 fn killed_in_every_round() {
     let circle = PeerRing::new(Graph::Ring(3), 4, "");
@@ -91,7 +84,7 @@ fn killed_in_every_round() {
     circle.check_equal_to_one_process();
 }
 
-/// Over HTTPS, with the authority of a file.
+/// Over HTTPS, with the certificate authority from a file.
 #[test]
 fn by_tls() {
     let circle = PeerRing::with_tls(Graph::Ring(2), 2);
@@ -102,7 +95,8 @@ fn by_tls() {
     circle.check_equal_to_one_process();
 }
 
-/// Addresses without names, given beside the file: whose they are is learned there.
+/// Addresses without names, given on the command line: the peer at each address is identified by
+/// its response.
 #[test]
 fn neighbours_are_known_by_their_address_alone() {
     let circle = PeerRing::new(Graph::Star(3), 2, "");
@@ -119,7 +113,7 @@ fn neighbours_are_known_by_their_address_alone() {
     circle.check_exactly_once();
 }
 
-/// A peer that cannot begin says why, and stores nothing in another's place.
+/// A peer that cannot start reports the reason, and does not overwrite another peer's data.
 #[test]
 fn what_cannot_begin_says_why() {
     let circle = PeerRing::new(Graph::Ring(3), 2, "");
@@ -131,9 +125,9 @@ fn what_cannot_begin_says_why() {
         (1, &["--listen", "0.0.0.0:0"], "--plain-http"),
         (0, &[], "runs this peer"),
         (1, &["--name", "lab 9"], "which are lab 0, lab 1, lab 2"),
-        (1, &["--name", "lab 2"], "\"lab 2\" is no neighbour of \"lab 2\""),
+        (1, &["--name", "lab 2"], "\"lab 2\" is not a neighbour of \"lab 2\""),
         (1, &["--neighbour", "lab 2=http://example.org"], "--plain-http"),
-        (1, &["--neighbour", "http://127.0.0.1:1"], "has an address by its name already"),
+        (1, &["--neighbour", "http://127.0.0.1:1"], "already has an address by name"),
     ];
     for (peer, arguments, words) in cases {
         let output = circle.command(peer).args(arguments).output().unwrap();
@@ -143,7 +137,7 @@ fn what_cannot_begin_says_why() {
     }
     let status = circle.world.output(&["peer", "status", "peer2.toml"]);
     assert_eq!(status.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&status.stderr).contains("no peer has begun here"));
+    assert!(String::from_utf8_lossy(&status.stderr).contains("no peer has started here"));
     let file = circle.world.path("federation.toml");
     let text = std::fs::read_to_string(&file).unwrap();
     let changing = "\n[[topology.changes]]\nround = 1\nremove = [[\"lab 0\", \"lab 1\"]]\n";
@@ -158,12 +152,12 @@ fn what_cannot_begin_says_why() {
     std::fs::write(&file, format!("{head}[space.x]{rest}")).unwrap();
     let output = circle.command(2).output().unwrap();
     assert_eq!(output.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&output.stderr).contains("is not one of peers"));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("is not an algorithm for peers"));
     first.signal(Signal::TERM);
     assert_eq!(first.end(), Some(130));
 }
 
-/// Killed at any moment, again and again, also while it begins.
+/// Killed at random moments, repeatedly, including during startup.
 #[test]
 #[ignore = "long: run by cargo xtask test --long"]
 fn killed_at_any_moment() {
@@ -171,10 +165,10 @@ fn killed_at_any_moment() {
     let mut peers = circle.start_all();
     for kill in 0_u64..60 {
         let victim = usize::try_from(kill % 3).unwrap();
-        // From 0 to 400 ms, in no order.
+        // From 0 to 400 ms, in irregular order.
         std::thread::sleep(std::time::Duration::from_millis(kill * 7919 % 401));
         peers[victim].signal(Signal::KILL);
-        let _ = peers[victim].end(); // it may have been done
+        let _ = peers[victim].end(); // it may have ended already
         if kill % 4 == 0 {
             let mut early = federation_folder::Process::start(&mut circle.command(victim));
             std::thread::sleep(std::time::Duration::from_millis(kill * 31 % 53));
@@ -188,7 +182,7 @@ fn killed_at_any_moment() {
     circle.check_equal_to_one_process();
 }
 
-/// A peer that can write nothing more says so and ends. When there is room again, it goes on.
+/// A peer that can no longer write reports it and ends. Once there is space again, it continues.
 #[test]
 fn a_full_disk_loses_nothing() {
     let circle = PeerRing::new(Graph::Ring(2), 20, "");
@@ -203,20 +197,22 @@ fn a_full_disk_loses_nothing() {
     circle.check_equal_to_one_process();
 }
 
-/// With patience a round goes on without a neighbour that is away; what it reports later arrives all the same.
+/// With a patience, a round continues without an unreachable neighbour; its later reports still
+/// arrive.
 #[test]
 fn patience_ends_and_nothing_is_lost() {
     let circle = PeerRing::new(Graph::Ring(3), 3, "patience_s = 0.3\n");
     let mut peers: Vec<_> = (0..2).map(|peer| circle.start(peer)).collect();
-    peers[0].wait_for("goes on without lab 2");
+    peers[0].wait_for("continues without lab 2");
     peers[0].wait_for("round 3");
-    peers[0].wait_for("it stays until");
+    peers[0].wait_for("the peer runs until");
     peers.push(circle.start(2));
     circle.all_end(&mut peers);
     circle.check_exactly_once();
 }
 
-/// A peer that leaves goes on sharing when it is run again; a signal ends it with its code, and nothing is lost by either.
+/// A peer that leaves continues to share when it is run again; a signal ends it with its exit code,
+/// and neither loses data.
 #[test]
 fn leaving_and_interrupting() {
     let circle = PeerRing::new(Graph::Ring(2), 2, "pace = \"asynchronous\"\n");
@@ -225,7 +221,7 @@ fn leaving_and_interrupting() {
     assert_eq!(first.end(), Some(0));
     assert!(first.all().contains("some neighbours lack reports"));
     let mut first = circle.start(0);
-    first.wait_for("it stays until the rest is shared with lab 1");
+    first.wait_for("the peer runs until the rest is shared with lab 1");
     first.signal(Signal::TERM);
     assert_eq!(first.end(), Some(130));
     let status = circle.status(0);
@@ -237,6 +233,6 @@ fn leaving_and_interrupting() {
     let status = circle.status(0);
     assert_eq!(status["neighbours"][0]["confirmed"], 3);
     assert_eq!(status["neighbours"][0]["received"], 3);
-    // Where everything is shared, there is nothing to stay for.
+    // If everything is shared, there is no reason to stay.
     assert_eq!(circle.start(1).end(), Some(0));
 }

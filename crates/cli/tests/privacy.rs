@@ -1,7 +1,6 @@
-//! `fedbo privacy epsilon|noise|plan`: the figures, what they are printed with, and every input that cannot be.
+//! `fedbo privacy epsilon|noise|plan`: the numbers, their printed context, and every invalid input.
 
-mod common;
-
+use crate::common;
 use common::{Ran, Sandbox};
 use serde_json::Value;
 
@@ -23,7 +22,7 @@ fn number(value: &Value, key: &str) -> f64 {
 
 const PAPERS: &str = "epsilon --sampling-rate 0.25 --noise-multiplier 1 --rounds 40";
 
-/// One line that always says what the figure rests on; the anchors of the threat model.
+/// One line that always states the assumptions of the number; the anchors of the threat model.
 #[test]
 fn an_epsilon_is_never_printed_alone() {
     let ran = privacy(&format!("{PAPERS} --delta 1e-5"));
@@ -152,7 +151,7 @@ fn a_plan_compares_rates_and_marks_the_best() {
         "{}",
         ran.stdout
     );
-    // Few agents and a small budget: said plainly.
+    // Few agents and a small budget: stated plainly.
     let ran = privacy(
         "plan --agents 20 --regions 4 --features 100 --rounds 40 --epsilon 0.5 --sampling-rate 0.5,1",
     );
@@ -203,7 +202,7 @@ fn what_cannot_be_is_named_with_a_way_out() {
     epsilon("0.5", "1", "--agents 0").expect(2, &["--agents", "0"]);
     epsilon("0.5", "1", "--delta 1e-5 --accountant clt").expect(2, &["clt", "pld, renyi"]);
     epsilon("0.5", "0.01", "--delta 1e-5")
-        .expect(2, &["noise multiplier = 0.01", "take more noise"]);
+        .expect(2, &["noise multiplier = 0.01", "use more noise"]);
     let ran = privacy("epsilon --sampling-rate 0.5 --noise-multiplier 1 --rounds 40");
     ran.expect(2, &["--delta", "--agents N"]);
     epsilon("0.5", "1", "--delta 1e-5 --accountant fixed-size").expect(2, &["--agents N"]);

@@ -1,7 +1,6 @@
-//! `fedbo privacy statement` and `verify` on ledgers, sound and not.
+//! `fedbo privacy statement` and `verify` on valid and invalid ledgers.
 
-mod common;
-
+use crate::common;
 use std::path::Path;
 
 use common::Sandbox;
@@ -86,7 +85,7 @@ fn a_statement_says_what_was_spent_and_on_what_the_figure_depends() {
     ] {
         assert_eq!(said[key], value, "{key} in {said}");
     }
-    // What is said to fit does: as many more, and at a tenth of a thousandth more not.
+    // The stated number of further releases fits, and a thousandth more does not.
     let further = said["further_releases"].as_u64().expect("a number");
     let mut accountant = AccountantKind::Pld.accountant();
     let delta = charter("wine").budget.delta();
@@ -101,7 +100,7 @@ fn a_statement_says_what_was_spent_and_on_what_the_figure_depends() {
     for part in [
         "study wine",
         "zero-out, delta = 1e-5, 5 rounds, accountant pld, mode default",
-        "budget: epsilon = 3, of which ",
+        "budget: epsilon = 3, ",
         &further,
         "each with probability 0.25",
         "discrete Gaussian, 800 coordinates",
@@ -115,7 +114,7 @@ fn a_statement_says_what_was_spent_and_on_what_the_figure_depends() {
 #[test]
 fn a_statement_of_nothing_released_costs_nothing() {
     let sandbox = Sandbox::new();
-    // A name from a foreign file does not steer the terminal.
+    // A name from an untrusted file cannot control the terminal.
     ledger(&sandbox.path("a.db"), "x\u{202e}y", 0);
     let ran = sandbox.fedbo(&["privacy", "statement", "a.db"]);
     ran.expect(0, &[]);
@@ -151,7 +150,7 @@ fn verify_tells_a_sound_ledger_from_a_changed_and_an_older_one() {
     ran.expect(2, &["older.db: 1 problem in 2 releases"]);
     assert!(ran.stdout.contains("set back to an older state"), "{}", ran.stdout);
 
-    // A run writes its head beside its ledger: an older copy put in its place is noticed by that.
+    // A run writes its head beside its ledger, which detects an older copy put in its place.
     sandbox.write("ledger.head", &format!("{head}\n"));
     for command in ["statement", "verify"] {
         sandbox.fedbo(&["privacy", command, "."]).expect(0, &[]);
@@ -178,7 +177,7 @@ fn verify_tells_a_sound_ledger_from_a_changed_and_an_older_one() {
     std::fs::write(&path, bytes).expect("a writable file");
     let ran = sandbox.fedbo(&["privacy", "verify", "ledger.db"]);
     ran.expect(2, &["1 problem in 3 releases", "nothing may be released"]);
-    let expected = "entry 2: it does not have its hash: it was changed";
+    let expected = "entry 2: it does not match its hash: it was changed";
     assert!(ran.stdout.contains(expected), "{}", ran.stdout);
     let ran = sandbox.fedbo(&["privacy", "verify", "ledger.db", "--json"]);
     ran.expect(2, &[]);

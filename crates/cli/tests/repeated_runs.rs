@@ -1,7 +1,7 @@
-//! `fedbo run --runs N --seed S`: repetitions that are paired over arms, what they show, and going on with them.
+//! `fedbo run --runs N --seed S`: repetitions paired over arms, their results, and their
+//! continuation.
 
-mod common;
-
+use crate::common;
 use std::time::Duration;
 
 use common::{PARABOLA, Sandbox, federation, finished, interrupt, wait_until};
@@ -62,10 +62,10 @@ fn arms_of_a_run_share_their_draws_and_runs_do_not() {
     }
     assert!(!ran.stderr.contains("repeat it"), "{}", ran.stderr);
     assert!(ran.stderr.contains("run 3 of 3, ts"), "{}", ran.stderr);
-    // Threads change nothing, and the number of runs changes no run.
+    // Results do not depend on threads, and no run depends on the number of runs.
     assert_eq!(rows, run("again", &["--runs", "3", "--seed", "5", "--threads", "2"]).0);
     assert_eq!(rows[..1 + 28], run("one", &["--runs", "1", "--seed", "5"]).0);
-    // The file's seed is the default one, and --seed alone stands in for it.
+    // The file's seed is the default, and --seed alone overrides it.
     let by_file = run("by-file", &["--runs", "2"]).0;
     assert_eq!(by_file, run("by-option", &["--runs", "2", "--seed", "3"]).0);
     assert_ne!(by_file[1..], rows[1..1 + 56]);
@@ -95,7 +95,7 @@ fn differences_are_paired_by_run_and_judged_by_students_t() {
         .filter_map(|arm| arm["arm"].as_str())
         .collect();
     assert_eq!(arms, ["fts", "log-ei", "ts", "placebo"], "the controls come with --runs");
-    // The regret of the last query of each agent, averaged over agents.
+    // Regret of the last query of each agent, averaged over agents.
     let rows = sandbox.results("results/test");
     let regret = |arm: &str, run: u32| {
         let rows = of(&rows, arm, run);
@@ -125,7 +125,7 @@ fn differences_are_paired_by_run_and_judged_by_students_t() {
     };
     close(&found["estimate"]["mean"], mean);
     close(&found["estimate"]["standard_error"], error);
-    // The quantile of Student's distribution with 3 degrees of freedom.
+    // Quantile of Student's distribution with 3 degrees of freedom.
     close(&found["interval"]["low"], mean - 3.182_446_305_284 * error);
     close(&found["interval"]["high"], mean + 3.182_446_305_284 * error);
     let differences = summary["differences"].as_array().expect("differences");
@@ -137,10 +137,12 @@ fn differences_are_paired_by_run_and_judged_by_students_t() {
     }
 }
 
-/// Slow enough to be caught in the middle; `hold` marks a trial of `a` that waits to be interrupted.
+/// Slow enough to be interrupted midway; a file `hold` makes a trial of `a` wait for the
+/// interruption.
 const SLOW: &str = r#"if [ -e hold ]; then sleep 60; fi; sleep 0.01; awk -v x="$1" -v n="$2" 'BEGIN { print (x - 0.5) ^ 2 + n / 10 }'"#;
 
-/// Interrupted in the second of three runs, gone on with, and then extended: as if nothing had happened.
+/// Interrupted in the second of three runs, continued, and then extended: the results equal an
+/// uninterrupted run's.
 #[test]
 fn an_interrupted_repetition_goes_on_in_the_middle() {
     let sandbox = Sandbox::new();
@@ -165,29 +167,30 @@ fn an_interrupted_repetition_goes_on_in_the_middle() {
     std::fs::remove_file(sandbox.path("hold")).expect("it was there");
     ran.expect(
         130,
-        &["go on with: fedbo run f.toml --out parts --arms fts,ts --seed 9 --runs 3 --resume"],
+        &["continue with: fedbo run f.toml --out parts --arms fts,ts --seed 9 --runs 3 --resume"],
     );
     let kept = sandbox.results("parts");
     assert!(kept.len() > 1 + of_a_run && kept.len() < expected.len());
-    // The trial of the agent that is not held ends before that of the other, which comes first in a run without interruption.
+    // The trial of the agent without `hold` ends before that of the other agent, which comes first
+    // in an uninterrupted run.
     let (last, whole) = kept.split_last().expect("rows");
     assert_eq!(whole, &expected[..whole.len()]);
     assert!(expected[whole.len()..whole.len() + 2].contains(last), "{last}");
 
-    // Another seed or none, fewer runs than there are, and single runs are other runs.
+    // Another seed or none, fewer runs than exist, and single runs are different runs.
     let refused = |more: &[&str], part: &str| {
         let begin = ["run", "f.toml", "--out", "parts", "--arms", "fts,ts", "--resume"];
         let ran = sandbox.fedbo(&[&begin[..], more].concat());
-        ran.expect(2, &["cannot go on from parts/", part]);
+        ran.expect(2, &["cannot resume parts/", part]);
         assert_eq!(sandbox.results("parts"), kept);
     };
     refused(
         &["--runs", "3"],
-        "federation.seed is 3 in f.toml:7, the run there has 9; only rounds, command, directory and timeout_s may change. Put it back, also --seed",
+        "federation.seed is 3 in f.toml:7, the run there has 9; only rounds, command, directory and timeout_s may change. Undo the change, also of --seed",
     );
     refused(
         &["--runs", "3", "--seed", "8"],
-        "federation.seed is 8 in what is given, the run there has 9; only rounds",
+        "federation.seed is 8 in the given settings, the run there has 9; only rounds",
     );
     refused(&["--runs", "1", "--seed", "9"], "it holds run 1");
     refused(&["--seed", "9"], "it holds run 1");
@@ -195,7 +198,7 @@ fn an_interrupted_repetition_goes_on_in_the_middle() {
     let resume = |runs| [command("parts", runs), vec!["--resume"]].concat();
     sandbox.fedbo(&resume("3")).expect(0, &[]);
     assert_eq!(sandbox.results("parts"), expected);
-    // A complete run has nothing left to do; more runs are a way to go on.
+    // A complete run has nothing left to do; more runs extend it.
     sandbox.write("hold", "");
     sandbox.fedbo(&resume("3")).expect(0, &[]);
     std::fs::remove_file(sandbox.path("hold")).expect("it was there");
@@ -203,11 +206,11 @@ fn an_interrupted_repetition_goes_on_in_the_middle() {
     let more = sandbox.results("parts");
     assert_eq!((more.len(), &more[..expected.len()]), (1 + 4 * of_a_run, &expected[..]));
 
-    // A single run is not the first of several.
+    // A single run differs from the first of several.
     sandbox.fedbo(&["run", "f.toml", "--out", "single"]).expect(0, &[]);
     sandbox
         .fedbo(&["run", "f.toml", "--out", "single", "--arms", "fts", "--resume", "--runs", "2"])
-        .expect(2, &["it was begun without --runs"]);
+        .expect(2, &["it was started without --runs"]);
 }
 
 #[test]
@@ -219,7 +222,7 @@ fn what_cannot_be_repeated_is_refused() {
         let ran = sandbox.fedbo(&["run", "f.toml", option, value]);
         ran.expect(2, &[option]);
     }
-    // A federation whose agents are alone has no controls.
+    // A federation of agents alone has no controls.
     let alone = federation(1, "", &agents).replace("\"fts\"", "\"ts\"");
     sandbox.write("f.toml", &alone);
     sandbox.fedbo(&["run", "f.toml", "--runs", "2"]).expect(0, &[]);
@@ -227,7 +230,8 @@ fn what_cannot_be_repeated_is_refused() {
     assert!(rows[1..].iter().all(|row| row.starts_with("test,ts,")));
 }
 
-/// Repetitions of a charged federation would spend its budget once each; its other arms, and a simulation, are repeated.
+/// Repeating a charged federation would spend its budget each time; its other arms, and a
+/// simulation, can be repeated.
 #[test]
 fn a_budget_is_not_spent_by_repetition() {
     let sandbox = Sandbox::new();

@@ -1,18 +1,11 @@
-//! Coordinators that share a PostgreSQL database, as processes of the real program: paused, killed, and their database too.
+//! Coordinators that share a PostgreSQL database, as processes of the real program: paused and
+//! killed, as is their database.
 #![cfg(unix)]
-#![expect(
-    clippy::unwrap_used,
-    reason = "a test that cannot go on has failed, and the place says where"
-)]
+#![expect(clippy::unwrap_used, reason = "helpers of tests, where a panic is a failure")]
 
-#[path = "replicas/cluster.rs"]
 mod cluster;
-#[path = "network/federation_folder.rs"]
-#[allow(dead_code, reason = "each test uses its own part")]
-mod federation_folder;
-#[path = "network/proxy.rs"]
-#[allow(dead_code, reason = "each test uses its own part")]
-mod proxy;
+
+use crate::federation_folder;
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::thread::sleep;
@@ -23,14 +16,14 @@ use rustix::process::Signal;
 use cluster::Cluster;
 use federation_folder::Setup;
 
-/// Privacy that no test of this file spends.
+/// A privacy budget that no test of this file exhausts.
 const PRIVACY: &str = "epsilon = 1000.0\nnoise_multiplier = 1.0\nreleases = 10\n";
 
 fn charged() -> Setup {
     Setup { privacy: PRIVACY, ..Setup::charged(3, 10, 1.0) }
 }
 
-/// All agents end well, with the trials that they have in one process.
+/// Checks that all agents succeed, with the same trials as in one process.
 fn plays_as_one_process_does(cluster: &Cluster) {
     let expected = cluster.world.in_process();
     for (agent, process) in cluster.start_agents().iter_mut().enumerate() {
@@ -39,7 +32,7 @@ fn plays_as_one_process_does(cluster: &Cluster) {
     }
 }
 
-/// The database is killed amid rounds, so many milliseconds after a charge is there.
+/// Kills the database during rounds, some milliseconds after each of the given charges.
 fn kill_the_database(setup: &Setup, times: [(u64, u64); 3]) {
     let mut cluster = Cluster::new(setup, 2);
     let mut agents = cluster.start_agents();
@@ -53,7 +46,7 @@ fn kill_the_database(setup: &Setup, times: [(u64, u64); 3]) {
     cluster.check(&mut agents, setup.rounds);
 }
 
-/// With two coordinators behind a proxy, every trial is that of one process.
+/// With two coordinators behind a proxy, all trials equal those of one process.
 #[test]
 #[ignore = "postgresql: run by cargo xtask test --all"]
 fn two_coordinators_do_what_one_process_does() {
@@ -64,7 +57,7 @@ fn two_coordinators_do_what_one_process_does() {
     assert!(cluster.inbox().iter().all(|(_, has_vector)| !has_vector), "INV-16");
 }
 
-/// With messages that are relayed too.
+/// The same with relayed messages.
 #[test]
 #[ignore = "postgresql: run by cargo xtask test --all"]
 fn two_coordinators_relay_what_one_process_does() {
@@ -73,7 +66,7 @@ fn two_coordinators_relay_what_one_process_does() {
     plays_as_one_process_does(&cluster);
 }
 
-/// With four coordinators that add up what each of them takes, every trial is that of one process.
+/// With four coordinators that each sum their own uploads, all trials equal those of one process.
 #[test]
 #[ignore = "postgresql: run by cargo xtask test --all"]
 fn four_shards_do_what_one_process_does() {
@@ -85,7 +78,8 @@ fn four_shards_do_what_one_process_does() {
     assert!(cluster.n_shards_of_a_round() > 1, "one has done all");
 }
 
-/// Shards are killed and paused, the leader among them: no round is released twice or charged twice, and the study goes on.
+/// Shards are killed and paused, including the leader: no round is released or charged twice, and
+/// the study continues.
 #[test]
 #[ignore = "postgresql: run by cargo xtask test --all"]
 fn shards_that_are_killed_and_paused() {
@@ -106,7 +100,8 @@ fn shards_that_are_killed_and_paused() {
     cluster.check(&mut agents, setup.rounds);
 }
 
-/// All die where a round is shut, chosen, added up, closed and charged: it begins anew, and is released once.
+/// All die where a round is shut, chosen, summed, closed and charged: the round restarts, and is
+/// released once.
 #[test]
 #[ignore = "postgresql: run by cargo xtask test --all"]
 fn shards_that_die_at_each_step() {
@@ -126,7 +121,7 @@ fn shards_that_die_at_each_step() {
     cluster.check(&mut agents, setup.rounds);
 }
 
-/// The database is killed while shards take vectors, and while they add them up.
+/// The database is killed while shards receive vectors, and while they sum them.
 #[test]
 #[ignore = "postgresql: run by cargo xtask test --all"]
 fn database_of_shards_killed() {
@@ -134,8 +129,8 @@ fn database_of_shards_killed() {
     kill_the_database(&setup, [(1, 0), (2, 150), (4, 900)]);
 }
 
-/// The one that plays the rounds is stopped amid a round for longer than its lease, twice: the other goes on, and it cannot commit
-/// when it wakes up.
+/// The leader is paused during a round for longer than its lease, twice: the other one takes over,
+/// and the paused one cannot commit when it resumes.
 #[test]
 #[ignore = "postgresql: run by cargo xtask test --all"]
 fn two_coordinators_one_of_which_is_paused() {
@@ -159,7 +154,7 @@ fn two_coordinators_one_of_which_is_paused() {
     cluster.check(&mut agents, setup.rounds);
 }
 
-/// Killed wherever they are, also both at once, and started again.
+/// Killed at any point, also both at once, and restarted.
 #[test]
 #[ignore = "postgresql: run by cargo xtask test --all"]
 fn two_coordinators_that_are_killed() {
@@ -180,14 +175,15 @@ fn two_coordinators_that_are_killed() {
     cluster.check(&mut agents, setup.rounds);
 }
 
-/// The database is killed amid rounds, and the moment that a charge is there.
+/// The database is killed during rounds, and immediately after a charge.
 #[test]
 #[ignore = "postgresql: run by cargo xtask test --all"]
 fn database_killed() {
     kill_the_database(&charged(), [(1, 0), (2, 150), (4, 500)]);
 }
 
-/// A replica with another key would be another coordinator; a database that may lose what it acknowledged is none.
+/// A replica with another key would be another coordinator, so it is refused, as is a database that
+/// may lose acknowledged data.
 #[test]
 #[ignore = "postgresql: run by cargo xtask test --all"]
 fn other_keys_and_unsafe_databases_are_refused() {

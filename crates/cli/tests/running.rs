@@ -1,7 +1,6 @@
 //! Runs of the real binary: failing objectives, equal results, interruption and resumption.
 
-mod common;
-
+use crate::common;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -86,7 +85,7 @@ fn equal_files_give_equal_results_whatever_the_number_of_threads() {
     assert_eq!(one, run("two", "2", &arms));
     assert_eq!(one, run("again", "2", &arms));
     assert_eq!(one.len(), 1 + 3 * 3 * 9);
-    // Arms share initial points and noise, and an arm is the same alone.
+    // Arms share initial points and noise, and an arm alone gives the same results.
     let of = |arm: &str, iteration: &str| -> Vec<String> {
         let part = format!("b,{arm},");
         let rows = one.iter().filter_map(|row| row.strip_prefix(&part));
@@ -117,12 +116,10 @@ fn json_is_on_standard_output_alone() {
     let files: serde_json::Value = serde_json::from_str(&ran.expect(0, &[]).stdout).expect("JSON");
     assert_eq!(files["files"][1], "results/test/curves.png");
     assert_eq!(files["files"][2], serde_json::Value::Null);
-    let ran = sandbox.fedbo(&["experiment", "list", "--json"]);
-    let list: serde_json::Value = serde_json::from_str(&ran.expect(0, &[]).stdout).expect("JSON");
-    assert_eq!(list[0]["name"], "fts-synthetic");
 }
 
-/// The trade-off's data are in the summary: `plot` draws it again, and only where the summary asks for it.
+/// The data of the tradeoff are in the summary: `plot` redraws it, but only if the summary asks for
+/// it.
 #[test]
 fn a_tradeoff_is_drawn_again_from_the_summary() {
     let sandbox = Sandbox::new();
@@ -153,7 +150,7 @@ fn a_tradeoff_is_drawn_again_from_the_summary() {
 fn a_reader_that_goes_away_is_no_error() {
     let sandbox = Sandbox::new();
     sandbox.write("f.toml", &federation(1, "", &[("a", PARABOLA), ("b", PARABOLA)]));
-    for arguments in [&["run", "f.toml"][..], &["experiment", "list"], &["--help"]] {
+    for arguments in [&["run", "f.toml"][..], &["topology", "--help"], &["--help"]] {
         let mut child = sandbox.start(arguments);
         drop(child.stdout.take());
         let status = child.wait().expect("it ends");
@@ -199,10 +196,11 @@ command = ["sh", "-c", "pwd >> seen; echo \"$FEDBO_PARAMS\" >> seen; echo \"{\\\
     assert!(seen.contains("/elsewhere\n{\"zeta\":") && seen.contains("\"alpha\":"), "{seen}");
 }
 
-/// Slow enough to be caught in the middle; `hold` marks a trial that waits to be interrupted.
+/// Slow enough to be interrupted midway; a file `hold` makes a trial wait for the interruption.
 const SLOW: &str = r#"if [ -e hold ]; then sleep 60; fi; sleep 0.02; awk -v x="$1" -v n="$2" 'BEGIN { print (x - 0.5) ^ 2 + n / 10 }'"#;
 
-/// Interrupted in the first arm, again in the second, then completed: as if nothing had happened.
+/// Interrupted in the first arm, again in the second, then completed: the results equal an
+/// uninterrupted run's.
 #[test]
 fn an_interrupted_run_goes_on_and_equals_one_that_was_not() {
     let sandbox = Sandbox::new();
@@ -216,7 +214,7 @@ fn an_interrupted_run_goes_on_and_equals_one_that_was_not() {
     sandbox.fedbo(&whole).expect(0, &[]);
     let expected = sandbox.results("whole");
     let path = sandbox.path("parts/results.csv");
-    // Records, not lines: the reason of a failure may have several.
+    // Count records rather than lines: the reason of a failure may have several lines.
     let n_rows = |path: &std::path::Path| {
         let text = std::fs::read_to_string(path).unwrap_or_default();
         text.lines().filter(|line| line.starts_with("test,")).count()
@@ -247,7 +245,7 @@ fn an_interrupted_run_goes_on_and_equals_one_that_was_not() {
         n_kept = kept.len();
     }
 
-    // A crash of the machine may cut the last line.
+    // A crash of the machine may truncate the last line.
     let text = std::fs::read_to_string(&path).expect("results");
     std::fs::write(&path, format!("{text}test,ts,\"a")).expect("writable");
     sandbox
@@ -255,7 +253,7 @@ fn an_interrupted_run_goes_on_and_equals_one_that_was_not() {
         .expect(0, &[]);
     assert_eq!(sandbox.results("parts"), expected);
 
-    // A complete run has nothing left to do, and evaluates nothing.
+    // A complete run has nothing left to do and evaluates nothing.
     sandbox.write("hold", "");
     let ran =
         sandbox.fedbo(&[&["run", "f.toml", "--out", "parts", "--resume"][..], &arms].concat());
@@ -263,7 +261,7 @@ fn an_interrupted_run_goes_on_and_equals_one_that_was_not() {
     assert_eq!(sandbox.results("parts"), expected);
 }
 
-/// A replay that is interrupted before it has caught up leaves the old results as they were.
+/// A replay interrupted before it has caught up leaves the old results unchanged.
 #[test]
 fn an_interrupted_replay_loses_nothing() {
     let sandbox = Sandbox::new();
@@ -272,7 +270,7 @@ fn an_interrupted_replay_loses_nothing() {
     sandbox.fedbo(&["run", "f.toml"]).expect(0, &[]);
     let path = sandbox.path("results/test/results.csv");
     let whole = std::fs::read_to_string(&path).expect("results");
-    // Without the first trial, the replay has to evaluate before it can go on.
+    // Without the first trial, the replay has to evaluate before it can continue.
     let mut lines: Vec<&str> = whole.lines().collect();
     lines.remove(1);
     let damaged = lines.join("\n") + "\n";
@@ -290,7 +288,8 @@ fn an_interrupted_replay_loses_nothing() {
     assert_eq!(again.lines().count(), whole.lines().count());
 }
 
-/// With more rounds the first arm goes on before the second one is replayed. What it found is kept, whether the run is killed or stopped.
+/// With more rounds, the first arm continues before the second one is replayed. Its results are
+/// kept if the run is killed or stopped.
 #[test]
 fn a_run_that_is_extended_keeps_what_it_adds() {
     let sandbox = Sandbox::new();
@@ -313,7 +312,8 @@ fn a_run_that_is_extended_keeps_what_it_adds() {
     let n_kept = n_lines(&path) + 2;
     for signal in [rustix::process::Signal::KILL, rustix::process::Signal::INT] {
         let child = sandbox.start(&resume);
-        // Of the first arm the new file has two agents' two initial points and three rounds, and then it waits in the fourth.
+        // The new file has two agents' two initial points and three rounds of the first arm, and
+        // then waits in the fourth.
         wait_until(|| n_lines(&staging.join("results.csv")) == 1 + 2 * 5);
         wait_until(|| n_lines(&path) == n_kept);
         interrupt(&child, signal);
@@ -340,8 +340,8 @@ fn results_of_another_file_are_not_gone_on_from() {
     let sandbox = Sandbox::new();
     let text = federation(2, "", &[("a", PARABOLA), ("b", PARABOLA)]);
     sandbox.write("f.toml", &text);
-    // Nothing there yet: nothing to go on from, and nothing is begun.
-    let nothing = ["results/test holds nothing to go on from", "leave out --resume", "--out DIR"];
+    // An empty place: there is nothing to continue, and nothing is started.
+    let nothing = ["results/test holds nothing to resume", "leave out --resume", "--out DIR"];
     let resume = ["run", "f.toml", "--resume", "--arms", "fts,ts"];
     sandbox.fedbo(&resume).expect(2, &nothing);
     assert!(!sandbox.path("results").exists());
@@ -354,7 +354,7 @@ fn results_of_another_file_are_not_gone_on_from() {
     let refused = |from: &str, to: &str, arms: &str, part: &str| {
         sandbox.write("g.toml", &text.replacen(from, to, 1));
         let ran = sandbox.fedbo(&["run", "g.toml", "--resume", "--arms", arms]);
-        ran.expect(2, &["cannot go on from results/test/", part]);
+        ran.expect(2, &["cannot resume results/test/", part]);
         let after = std::fs::read(sandbox.path("results/test/results.csv")).expect("results");
         assert_eq!(before, after);
     };
@@ -384,11 +384,11 @@ fn results_of_another_file_are_not_gone_on_from() {
         "fts,ts",
         "fts.local_prob is 0.5 in g.toml:9, the run there has none;",
     );
-    // More rounds are a way to go on.
+    // More rounds extend the run.
     sandbox.write("g.toml", &text.replace("rounds = 2", "rounds = 3"));
     sandbox.fedbo(&["run", "g.toml", "--resume", "--arms", "fts,ts"]).expect(0, &[]);
     assert_eq!(sandbox.results("results/test").len(), 1 + 2 * 2 * 5);
-    // What the first arm adds is taken back where the second one turns out to be another.
+    // Rows added by the first arm are removed if the second arm turns out to differ.
     let path = sandbox.path("results/test/results.csv");
     let written = std::fs::read_to_string(&path).expect("results");
     let (others, last) = written.trim_end().rsplit_once('\n').expect("rows");
@@ -401,7 +401,7 @@ fn results_of_another_file_are_not_gone_on_from() {
     let as_before = read();
     sandbox.write("g.toml", &text.replace("rounds = 2", "rounds = 4"));
     let ran = sandbox.fedbo(&["run", "g.toml", "--resume", "--arms", "fts,ts"]);
-    ran.expect(2, &["cannot go on from results/test/", "at iteration 3 of arm ts"]);
+    ran.expect(2, &["cannot resume results/test/", "at iteration 3 of arm ts"]);
     assert_eq!(std::fs::read_to_string(&path).expect("results"), changed);
     assert_eq!(read(), as_before);
 }
@@ -409,7 +409,7 @@ fn results_of_another_file_are_not_gone_on_from() {
 #[test]
 fn a_second_signal_exits_at_once() {
     let sandbox = Sandbox::new();
-    // Neither script ends at SIGTERM, so that the first signal takes its grace of half a second.
+    // Neither script ends at SIGTERM, so the first signal takes the grace period of half a second.
     let stubborn = "trap '' TERM; sleep 3";
     sandbox.write("f.toml", &federation(1, "", &[("a", stubborn), ("b", stubborn)]));
     let child = sandbox.start(&["run", "f.toml"]);
@@ -446,9 +446,7 @@ fn the_help_lists_the_exit_codes() {
 fn the_examples_run() {
     let sandbox = Sandbox::new();
     let examples = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/");
-    for (name, n_rows) in
-        [("digits", 14 * 21), ("wine", 8 * 33), ("branin", 3 * 18), ("private-prior", 24 * 13)]
-    {
+    for (name, n_rows) in [("digits", 14 * 21), ("branin", 3 * 18), ("private-prior", 24 * 13)] {
         let file = format!("{examples}{name}.toml");
         let ran = sandbox.fedbo(&["run", &file, "--out", name]);
         ran.expect(0, &[]);
@@ -457,7 +455,7 @@ fn the_examples_run() {
     }
 }
 
-/// Rows of two runs in one file would be lost work for both.
+/// Two runs writing to one file would lose work of both.
 #[test]
 fn two_runs_do_not_share_a_folder() {
     let sandbox = Sandbox::new();
@@ -483,7 +481,8 @@ fn agents_that_cannot_fit_into_memory_are_refused() {
     sandbox.fedbo(&["run", "f.toml"]).expect(2, &["2000 agents", "GB of memory", "features.count"]);
 }
 
-/// Commands see the environment without our secrets, and no open file of ours (INV-26), in a study as in a federation.
+/// Commands see the environment without fedbo's secrets, and no open files (INV-26), both in a
+/// study and in a federation.
 #[test]
 fn commands_get_no_secrets() {
     let sandbox = Sandbox::new();
@@ -492,6 +491,9 @@ fn commands_get_no_secrets() {
     sandbox.write("s.toml", &common::study(2, "random", script));
     let secrets = [
         "FEDBO_TOKEN",
+        "FEDBO_WORKER_TOKEN",
+        "MLFLOW_TRACKING_PASSWORD",
+        "MLFLOW_TRACKING_TOKEN",
         "FEDBO_COORDINATOR_STORE",
         "FEDBO_COORDINATOR_KEY",
         "PGPASSWORD",
@@ -526,4 +528,122 @@ fn commands_get_no_secrets() {
         }
         assert!(n_seen >= 2, "{arguments:?}: {n_seen}");
     }
+}
+
+/// Labels of the value are not settings: a run can be resumed with others, and pictures and table
+/// show them and the labels of arms. The results file contains only names of arms.
+#[test]
+fn pictures_and_table_show_plain_words_and_results_the_names_of_arms() {
+    let sandbox = Sandbox::new();
+    let scripts = [("north", PARABOLA), ("south", PARABOLA)];
+    let named = |name: &str| {
+        let head = format!("direction = \"minimize\"\nvalue_name = {name:?}");
+        federation(2, "", &scripts).replace("direction = \"minimize\"", &head)
+    };
+    for (name, expected) in [("", "1 to 60 characters on one line"), ("a\nb", "on one line")] {
+        sandbox.write("f.toml", &named(name));
+        sandbox.fedbo(&["run", "f.toml"]).expect(2, &["f.toml", "value_name", expected]);
+    }
+    sandbox.write("f.toml", &named("milligrams"));
+    let ran = sandbox.fedbo(&["run", "f.toml", "--arms", "fts,ts"]);
+    ran.expect(0, &[]);
+    for row in ["together (fts)  ", "each alone (ts)  ", "together (fts) − each alone (ts)  "] {
+        assert!(ran.stdout.lines().any(|line| line.starts_with(row)), "{row}: {}", ran.stdout);
+    }
+    let picture =
+        || std::fs::read_to_string(sandbox.path("results/test/curves.svg")).expect("a picture");
+    let summary =
+        std::fs::read_to_string(sandbox.path("results/test/summary.json")).expect("a summary");
+    assert!(
+        summary.contains("\"arm\": \"fts\"") && summary.contains("\"control\": \"ts\""),
+        "{summary}"
+    );
+    for row in sandbox.results("results/test").iter().skip(1) {
+        assert!(row.starts_with("test,fts,") || row.starts_with("test,ts,"), "{row}");
+    }
+    for words in ["together (fts)", "each alone (ts)", "milligrams (best so far)"] {
+        assert!(picture().contains(words), "{words}");
+    }
+    sandbox.write("f.toml", &named("grams").replace("rounds = 2", "rounds = 3"));
+    sandbox.fedbo(&["run", "f.toml", "--arms", "fts,ts", "--resume"]).expect(0, &[]);
+    assert!(picture().contains("grams (best so far)") && !picture().contains("milligrams"));
+    sandbox.fedbo(&["plot", "results/test"]).expect(0, &[]);
+    assert!(picture().contains("each alone (ts)") && picture().contains("grams (best so far)"));
+}
+
+/// The basic setting of FTS from a file: the trials of one agent are in a table or in a separate
+/// study.
+#[test]
+fn an_agent_tells_trials_that_it_made_before() {
+    let sandbox = Sandbox::new();
+    let head = "[federation]\nname = \"basic\"\nalgorithm = \"fts\"\nrounds = 3\ninitial = 2\ndirection = \"minimize\"\n\
+                [fts]\nlocal_prob = 0.0\n[space.x]\ntype = \"float\"\nlow = 0.0\nhigh = 1.0\n\
+                [[agents]]\nname = \"north\"\ncommand = [\"awk\", \"-v\", \"x={x}\", \"BEGIN { print (x - 0.3) ^ 2 }\"]\n\
+                [[agents]]\nname = \"south\"\nobservations = ";
+    let write = |name: &str, place: &str| sandbox.write(name, &format!("{head}\"{place}\"\n"));
+    let table: String = (0..=20)
+        .map(|i| format!("{},{}\n", f64::from(i) / 20.0, (f64::from(i) / 20.0 - 0.3).powi(2)))
+        .collect();
+    sandbox.write("south.csv", &format!("x,value\n{table}0.5,\n"));
+    write("f.toml", "south.csv");
+    let ran = sandbox.fedbo(&["run", "f.toml", "--out", "table"]);
+    ran.expect(0, &["1 agent, 2 initial points and 3 rounds each; 1 other shares its earlier observations once"]);
+    let rows = std::fs::read_to_string(sandbox.path("table/results.csv")).unwrap();
+    assert!(!rows.contains(",south,"), "{rows}");
+    let first =
+        rows.lines().find(|line| line.contains(",message:south,")).expect("a query by its message");
+    let x: f64 = first.split(',').nth(6).unwrap().parse().unwrap();
+    assert!((x - 0.3).abs() < 0.1, "{first}");
+
+    sandbox.write(
+        "study.toml",
+        "[study]\nname = \"south\"\ndirection = \"minimize\"\ntrials = 4\nstorage = \"sqlite:south.db\"\n[space.x]\ntype = \"float\"\n\
+         low = 0.0\nhigh = 1.0\n[objective]\ncommand = [\"awk\", \"-v\", \"x={x}\", \"BEGIN { print (x - 0.3) ^ 2 }\"]\n",
+    );
+    sandbox.fedbo(&["tune", "study.toml"]).expect(0, &[]);
+    write("s.toml", "sqlite:south.db#south");
+    sandbox.fedbo(&["run", "s.toml", "--out", "study"]).expect(0, &[]);
+    assert!(
+        std::fs::read_to_string(sandbox.path("study/results.csv"))
+            .unwrap()
+            .contains(",message:south,")
+    );
+
+    // The trials are settings of the run: changes are detected when it continues.
+    sandbox.write("south.csv", "x,value\n0.5,1.0\n");
+    sandbox.fedbo(&["run", "f.toml", "--out", "table", "--resume"]).expect(
+        2,
+        &[
+            "agents.south.observations is \"1 trials, digest ",
+            "the run there has \"21 trials, digest ",
+        ],
+    );
+
+    sandbox.write("wrong.csv", "z,value\n0.5,1.0\n");
+    sandbox.write("outside.csv", "x,value\n0.5,1.0\n7.0,1.0\n");
+    for (place, message) in [
+        ("wrong.csv", "agent \"south\": observations \"wrong.csv\": it has a different space: "),
+        ("outside.csv", "it has a different space: x: \"7.0\" there"),
+        ("none.csv", "observations \"none.csv\": it cannot be read: "),
+        ("south.db", "expected \"sqlite:FILE\""),
+    ] {
+        write("w.toml", place);
+        sandbox.fedbo(&["run", "w.toml"]).expect(2, &[message]);
+    }
+    let with = |old: &str, new: &str| {
+        sandbox.write("w.toml", &format!("{head}\"south.csv\"\n").replacen(old, new, 1));
+        sandbox.fedbo(&["run", "w.toml"])
+    };
+    with("observations", "problem = \"branin\"\nobservations")
+        .expect(2, &["has both observations and a problem"]);
+    with("[fts]\nlocal_prob = 0.0\n", "").expect(0, &[]);
+    with("rounds = 3", "rounds = 3\npace = \"free\"")
+        .expect(2, &["observations are for pace = \"rounds\""]);
+    with("\"fts\"\nrounds", "\"ts\"\nrounds")
+        .expect(2, &["observations are for algorithms whose agents send messages to all"]);
+    with(
+        "command = [\"awk\", \"-v\", \"x={x}\", \"BEGIN { print (x - 0.3) ^ 2 }\"]",
+        "observations = \"south.csv\"",
+    )
+    .expect(2, &["every agent has observations and makes no queries"]);
 }

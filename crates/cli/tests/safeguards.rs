@@ -1,8 +1,7 @@
-//! Safeguards of a study against its own files, signals, closed pipes and texts of others; and the ways out that are
-//! named.
+//! Protection of a study against its own files, signals, closed pipes and untrusted texts; and the
+//! remedies named in messages.
 
-mod common;
-
+use crate::common;
 use std::process::Stdio;
 
 use common::{LOSS, Sandbox, allow, finished, interrupt, json, study, wait_until};
@@ -33,7 +32,7 @@ fn no_result_is_written_over_the_study_itself() {
     let kept = std::fs::read_to_string(sandbox.path("s.toml"));
     assert_eq!(kept.expect("the file"), text);
     assert_eq!(sandbox.fedbo(&["export", "s.toml"]).stdout, before);
-    // What is written aside first, and pictures, might hit it as well.
+    // Temporary output files and pictures might overwrite it as well.
     std::fs::create_dir(sandbox.path("p")).expect("a folder");
     for (name, arguments) in [
         ("all.csv.part", ["export", "sqlite:all.csv.part", "--out", "all.csv"]),
@@ -61,7 +60,7 @@ fn a_folder_is_no_storage() {
     }
 }
 
-/// As `nohup` starts it: the end of a terminal would be the end of the run.
+/// As started by `nohup`: otherwise closing the terminal would end the run.
 #[test]
 fn a_signal_that_was_ignored_from_the_start_stays_so() {
     let sandbox = Sandbox::new();
@@ -112,14 +111,14 @@ fn the_way_to_more_trials_is_the_one_that_leads_there() {
     let sandbox = Sandbox::new();
     sandbox.write("s.toml", &study(8, "sobol", LOSS));
     let limit =
-        "--trials 3 was the limit: without it, the same line goes on to the file's 8 trials";
-    let raise = "to go on, raise trials in the file";
+        "--trials 3 was the limit: without it, the same command continues to the file's 8 trials";
+    let raise = "to continue, raise trials in the file";
     let ran = sandbox.fedbo(&["tune", "s.toml", "--trials", "3"]);
     assert!(!ran.expect(0, &[limit]).stderr.contains(raise));
     let told = "3 of 3 trials told in sqlite:study.db, and --trials 3 is the limit";
     sandbox.fedbo(&["tune", "s.toml", "--trials", "3"]).expect(0, &[told, limit]);
     let ran = sandbox.fedbo(&["tune", "s.toml", "--trials", "9"]);
-    let more = "run the same line with more than --trials 9";
+    let more = "run the same command with more than --trials 9";
     assert!(!ran.expect(0, &[more]).stderr.contains(raise));
     sandbox.fedbo(&["tune", "s.toml"]).expect(0, &[raise]);
 
@@ -144,7 +143,7 @@ fn a_file_that_is_taken_away_is_said_to_be_and_lost_values_are_named() {
     let ran = sandbox.fedbo(&["tune", "s.toml"]);
     let lost = "\nnot stored anywhere:\n  trial 3: 0.625\n";
     ran.expect(4, &["study.db: ", "-wal", "-shm", lost]);
-    for wrong in ["are kept", "fedbo tell", "go on with"] {
+    for wrong in ["are kept", "fedbo tell", "continue with"] {
         assert!(!ran.stderr.contains(wrong), "{}", ran.stderr);
     }
 }
@@ -152,7 +151,7 @@ fn a_file_that_is_taken_away_is_said_to_be_and_lost_values_are_named() {
 #[test]
 fn a_command_that_is_gone_ends_the_run_and_nothing_counts_as_tried() {
     let sandbox = Sandbox::new();
-    let text = study(9, "sobol", "").replace("\"sh\", \"-c\", ''''''", "\"./evaluate\"");
+    let text = study(9, "sobol", "").replace("\"sh\", \"-c\", '''''', \"sh\"", "\"./evaluate\"");
     sandbox.write("s.toml", &text);
     let put = || {
         let script = "#!/bin/sh\nif [ $FEDBO_TRIAL = 2 ]; then rm \"$0\"; fi\necho 1\n";
@@ -161,7 +160,7 @@ fn a_command_that_is_gone_ends_the_run_and_nothing_counts_as_tried() {
     put();
     let ran = sandbox.fedbo(&["tune", "s.toml"]);
     ran.expect(2, &["error: ", "the trial was given back, and the run ended"]);
-    let stored = "s.toml"; // which can be read although its command is gone
+    let stored = "s.toml"; // readable although its command is missing
     assert_eq!(sandbox.told(stored).len(), 3);
     assert_eq!(sandbox.export(stored)[3]["state"], "waiting");
     put();
@@ -237,7 +236,7 @@ fn texts_of_others_do_not_steer_the_terminal() {
     let script = format!(
         "if [ $FEDBO_TRIAL = 1 ]; then printf 'red\\342\\200\\256\\n' >&2; exit 3; fi; {LOSS}"
     );
-    // A choice that turns the direction of writing around.
+    // A choice that changes the text direction.
     let text =
         study(4, "sobol", &script).replace("[\"a\", \"b\", \"c\"]", "[\"a\", \"b\\u202e\", \"c\"]");
     sandbox.write("s.toml", &text);
@@ -255,7 +254,7 @@ fn texts_of_others_do_not_steer_the_terminal() {
             assert_eq!(raw, None, "{text:?}");
         }
     }
-    // Programs read the same back.
+    // Programs read back the original text.
     let kind = &json(&document)["trials"][4]["parameters"]["kind"];
     assert_eq!(kind, "b\u{202e}");
     assert_eq!(sandbox.export("s.toml")[4]["kind"], "b\u{202e}");

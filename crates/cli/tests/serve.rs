@@ -1,21 +1,21 @@
-//! `fedbo serve`: trials for workers over HTTP, and what a worker, a network or a kill may do to them.
+//! `fedbo serve`: trials for workers over HTTP, and failures of workers, networks and processes.
 
-mod common;
-
+use crate::common;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::Child;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use common::{LOSS, Sandbox, interrupt, study};
 use fedbo_testkit::postgres;
-use fedbo_transport::JsonClient;
 use rustix::process::Signal;
 use serde_json::{Value, json};
+use ureq::tls::{Certificate, RootCerts, TlsConfig, TlsProvider};
 
-/// A server that runs, with what a worker knows of it.
+/// A running server, with a worker's knowledge of it.
 struct Served {
     child: Option<Child>,
     address: String,
@@ -38,7 +38,7 @@ impl Served {
         Self { child: Some(child), address, token }
     }
 
-    /// The answer to a request: its status and its body.
+    /// Sends a request and returns its status and body.
     fn send(&self, method: &str, path: &str, headers: &[&str], body: &[u8]) -> (u16, Value) {
         let mut stream = TcpStream::connect(&self.address).expect("it listens");
         stream.set_read_timeout(Some(Duration::from_secs(60))).expect("a socket");
@@ -50,7 +50,7 @@ impl Served {
             head += &format!("Content-Length: {}\r\n", body.len());
         }
         stream.write_all(format!("{head}\r\n").as_bytes()).expect("it reads");
-        let _ = stream.write_all(body); // it need not read a body that it refuses
+        let _ = stream.write_all(body); // the server need not read a refused body
         let mut bytes = Vec::new();
         let _ = stream.read_to_end(&mut bytes);
         let text = String::from_utf8_lossy(&bytes);
@@ -68,14 +68,14 @@ impl Served {
         self.request("POST", path, &body.to_string())
     }
 
-    /// The answer to a request that is done.
+    /// Returns the response to a request that must succeed.
     fn done(&self, path: &str, body: &Value) -> Value {
         let (status, answer) = self.post(path, body);
         assert_eq!(status, 200, "{path} {body}: {answer}");
         answer
     }
 
-    /// The code of a request that is refused with this status.
+    /// Returns the body of a request that must be refused with this status.
     fn refused(&self, status: u16, path: &str, body: &Value) -> Value {
         let (found, answer) = self.post(path, body);
         assert_eq!(found, status, "{path} {body}: {answer}");
@@ -103,7 +103,7 @@ impl Served {
         child.wait().expect("it ends");
     }
 
-    /// Ends it by a signal; returns its standard error.
+    /// Stops it by a signal; returns its standard error.
     fn stop(mut self, signal: Signal) -> String {
         let child = self.child.take().expect("it runs");
         interrupt(&child, signal);
@@ -120,7 +120,8 @@ impl Drop for Served {
     }
 }
 
-/// The standard error of a program that ends well, whose standard output was taken.
+/// Returns the standard error of a program that must succeed. Its standard output was already
+/// taken.
 fn finished_error(mut child: Child) -> String {
     let mut text = String::new();
     let pipe = child.stderr.as_mut().expect("piped");
@@ -130,7 +131,7 @@ fn finished_error(mut child: Child) -> String {
     text
 }
 
-/// A server of a study of random points.
+/// Starts a server of a study of random points.
 fn random(trials: u64) -> (Sandbox, Served) {
     let sandbox = Sandbox::new();
     sandbox.write("study.toml", &study(trials, "random", LOSS));
@@ -178,7 +179,8 @@ fn a_worker_asks_tells_and_sees_the_study_until_it_is_full() {
     assert_eq!(sandbox.told("study.toml").len(), 3);
 }
 
-/// The keys of an answer are those of a schema of the description: all that it requires, and none that it does not name.
+/// Checks that the keys of a response agree with a schema of the description: all required keys,
+/// and no unknown ones.
 fn is_as_described(description: &Value, schema: &Value, answer: &Value) {
     let keys: BTreeSet<&str> =
         answer.as_object().expect("an object").keys().map(String::as_str).collect();
@@ -221,7 +223,8 @@ fn answers_have_the_keys_of_the_description() {
     of("Problem", &served.request("GET", "/v1/nowhere", "").1);
 }
 
-/// The test fails if a worker gets other points, or its values reach the storage with other bits, than in a run of the program.
+/// The test fails if a worker gets other points, or if stored values have other bits, than in a run
+/// of the program.
 #[test]
 fn one_worker_gets_the_trials_of_a_run_to_the_bit() {
     for strategy in ["log-ei", "sobol"] {
@@ -264,7 +267,8 @@ fn the_same_nonce_gets_the_same_trial_also_from_a_server_that_was_killed() {
     let spent = served.refused(409, "/v1/ask", &json!({ "worker": "w", "nonce": "a" }));
     assert_eq!(spent["code"], "nonce-used", "{spent}");
     served.kill();
-    // A told trial keeps no nonce: a later server cannot know it, and says so in docs/serve.md.
+    // The nonce of a told trial is not stored, so a later server cannot recognize it, as stated in
+    // docs/serve.md.
     let served = Served::start(&sandbox, &["study.toml"]);
     assert_eq!(served.tell("w", 0, 1.5), json!({ "told": "already" }));
     assert_eq!(number(&served.ask("w", "a")), 3);
@@ -310,7 +314,7 @@ fn a_worker_acts_on_its_own_trials_only() {
         let absent = served.refused(404, &format!("/v1/trials/9/{action}"), &body);
         assert_eq!(absent["code"], "no-trial");
     }
-    // A trial by hand, and a trial that waits.
+    // A trial held by hand, and a waiting trial.
     sandbox.fedbo(&["ask", "study.toml"]).expect(0, &[]);
     served.refused(409, "/v1/trials/1/tell", &json!({ "worker": "b", "value": 1.0 }));
     assert_eq!(
@@ -321,10 +325,10 @@ fn a_worker_acts_on_its_own_trials_only() {
     assert_eq!(number(&served.ask("b", "1")), 0, "what was given back comes first");
     let given_back = served.refused(409, "/v1/ask", &json!({ "worker": "holder", "nonce": "1" }));
     assert_eq!(given_back["code"], "nonce-used");
-    // Who else looks sees by whom it is held.
+    // Other programs see the holder's name.
     let seen = sandbox.fedbo(&["trials", "study.toml", "--json"]).stdout;
     assert!(seen.contains("\"worker b\"") && seen.contains("by hand"), "{seen}");
-    sandbox.fedbo(&["tell", "study.toml", "0", "1"]).expect(2, &["another worker, by a lease"]);
+    sandbox.fedbo(&["tell", "study.toml", "0", "1"]).expect(2, &["another worker with a lease"]);
 }
 
 #[test]
@@ -342,7 +346,7 @@ fn the_trial_of_a_worker_that_vanishes_is_given_to_another() {
     assert_eq!(late["code"], "not-held");
     let again = served.refused(409, "/v1/ask", &short("gone"));
     assert_eq!(again["code"], "nonce-used");
-    // Who renews keeps it beyond its lease.
+    // A worker that renews keeps the trial beyond its lease.
     for _ in 0..3 {
         served.done("/v1/trials/0/renew", &json!({ "worker": "next", "lease_s": 2 }));
         std::thread::sleep(Duration::from_millis(700));
@@ -352,7 +356,8 @@ fn the_trial_of_a_worker_that_vanishes_is_given_to_another() {
     assert_eq!(served.done("/v1/ask", &short("third"))["status"], "full");
 }
 
-/// The test fails if a request is answered late: who waits learns of the end when the last trial is told, not when its own time is over.
+/// The test fails if a response is late: a waiting worker is answered when the last trial is told,
+/// not after its own waiting time.
 #[test]
 fn who_waits_is_answered_when_the_last_trial_is_told_and_when_the_server_ends() {
     let (_sandbox, served) = random(1);
@@ -378,7 +383,8 @@ fn who_waits_is_answered_when_the_last_trial_is_told_and_when_the_server_ends() 
     finished_error(child);
 }
 
-/// The test fails if the server waits, at its end, for a call of the storage that waits itself: a lock of another program takes 30 s.
+/// The test fails if the server's shutdown waits for a blocked storage call: another program's lock
+/// takes 30 s.
 #[test]
 fn the_end_of_the_server_waits_for_no_storage_that_is_locked() {
     let (sandbox, mut served) = random(2);
@@ -414,7 +420,7 @@ fn many_workers_at_once_lose_no_trial_and_double_none() {
                     Some("wait") => continue,
                     _ => break,
                 }
-                // Every third answer is lost, and the request comes again.
+                // Every third response is lost, and the request is repeated.
                 if n % 3 == 0 {
                     assert_eq!(served.done("/v1/ask", &body), trial);
                 }
@@ -449,7 +455,7 @@ fn reports_are_judged_and_a_stop_is_said_again() {
         let body = json!({ "worker": "w", "epoch": epoch, "value": value });
         served.done(&format!("/v1/trials/{number}/report"), &body)
     };
-    // Each is better than the ones before, so that none is stopped.
+    // Each trial is better than the earlier ones, so none is stopped.
     let better = BTreeMap::from([(0, 1.0), (1, 0.9), (2, 0.8), (3, 0.7)]);
     for number in 0..4 {
         assert_eq!(served.ask("w", &format!("{number}"))["epochs"], 9);
@@ -610,7 +616,8 @@ fn the_memory_of_the_server_is_a_storage_too() {
     assert_eq!(sandbox.names(), ["study.toml"]);
 }
 
-/// Bodies that a broken or hostile client may send. None takes a trial or ends the server, and each refusal names the fault.
+/// Bodies that a broken or hostile client may send. None takes a trial or ends the server, and each
+/// refusal names the fault.
 #[test]
 fn hostile_bodies_are_refused_by_name() {
     let (_sandbox, served) = random(5);
@@ -633,7 +640,7 @@ fn hostile_bodies_are_refused_by_name() {
         ("/v1/ask", r#"{"worker":"a:b","nonce":"2"}"#, "\"worker\" is"),
         ("/v1/ask", r#"{"worker":"","nonce":"2"}"#, "\"worker\" is"),
         ("/v1/ask", r#"{"worker":"w\u0000","nonce":"2"}"#, "\"worker\" is"),
-        ("/v1/ask", r#"{"worker":"w","nonce":"2","nonce":"3"}"#, "\"nonce\" stands there twice"),
+        ("/v1/ask", r#"{"worker":"w","nonce":"2","nonce":"3"}"#, "\"nonce\" appears twice"),
         ("/v1/ask", r#"{"worker":"w","nonce":"2","lease":5}"#, "\"lease\" is unknown"),
         ("/v1/ask", r#"{"worker":"w","nonce":"2","lease_s":0}"#, "\"lease_s\" is 0"),
         ("/v1/ask", r#"{"worker":"w","nonce":"2","lease_s":-1e308}"#, "\"lease_s\""),
@@ -651,7 +658,7 @@ fn hostile_bodies_are_refused_by_name() {
         (tell, r#"{"worker":"w","value":"1.0"}"#, "\"value\" is \"1.0\""),
         (tell, r#"{"worker":"w","value":true}"#, "\"value\" is true"),
         (tell, r#"{"worker":"w","value":[1]}"#, "\"value\" is [1]"),
-        (tell, r#"{"worker":"w","value":1,"failed":{"kind":"a","message":"b"}}"#, "stand there"),
+        (tell, r#"{"worker":"w","value":1,"failed":{"kind":"a","message":"b"}}"#, "are both given"),
         (tell, r#"{"worker":"w","failed":"why"}"#, "\"failed\" is \"why\""),
         (tell, r#"{"worker":"w","failed":{}}"#, "\"kind\""),
         (tell, r#"{"worker":"w","failed":{"kind":"two words","message":""}}"#, "\"kind\" is"),
@@ -706,17 +713,22 @@ fn a_certificate_makes_it_https() {
     let served = Served::start(&sandbox, &[&["study.toml"], &tls[..]].concat());
     let (_, port) = served.address.rsplit_once(':').expect("a port");
     let (url, bearer) = (format!("https://localhost:{port}"), format!("Bearer {}", served.token));
-    let ask = br#"{"worker":"w","nonce":"1"}"#.to_vec();
-    let authority = sandbox.path("certs/ca.pem");
-    let client = JsonClient::new(&url, Some(&authority), Some(bearer.clone())).expect("a client");
-    let answer = client.post("/v1/ask", ask.clone()).expect("an answer");
-    let trial: Value = serde_json::from_slice(&answer.body).expect("JSON");
-    assert_eq!((answer.status, &trial["status"]), (200, &json!("trial")));
-    let stranger = JsonClient::new(&url, None, Some(bearer)).expect("a client");
-    stranger
-        .post("/v1/ask", ask)
-        .expect_err("the system's authorities do not know the certificate");
-    // Plain HTTP is not spoken there.
+    let ask = |roots: RootCerts| {
+        let provider = rustls::crypto::ring::default_provider();
+        let tls = TlsConfig::builder().provider(TlsProvider::Rustls).root_certs(roots);
+        let tls = tls.unversioned_rustls_crypto_provider(Arc::new(provider)).build();
+        let client = ureq::Agent::config_builder().tls_config(tls).build().new_agent();
+        let request = client.post(format!("{url}/v1/ask")).header("authorization", &bearer);
+        request.send(r#"{"worker":"w","nonce":"1"}"#)
+    };
+    let pem = std::fs::read(sandbox.path("certs/ca.pem")).expect("a certificate");
+    let authority = Certificate::from_pem(&pem).expect("a certificate");
+    let mut answer = ask(RootCerts::new_with_certs(&[authority])).expect("an answer");
+    let trial = answer.body_mut().read_to_string().expect("a text");
+    let trial: Value = serde_json::from_str(&trial).expect("JSON");
+    assert_eq!(trial["status"], json!("trial"));
+    ask(RootCerts::new_with_certs(&[])).expect_err("the certificate's authority is unknown");
+    // Plain HTTP is not accepted there.
     let mut stream = TcpStream::connect(&served.address).expect("it listens");
     stream.write_all(b"GET /healthz HTTP/1.1\r\nHost: h\r\n\r\n").expect("it reads");
     let mut answer = Vec::new();
@@ -724,7 +736,8 @@ fn a_certificate_makes_it_https() {
     assert!(!answer.starts_with(b"HTTP/"), "{}", String::from_utf8_lossy(&answer));
 }
 
-/// A study in PostgreSQL is served as one in a file is, also after a kill, and by the side of other programs.
+/// A study in PostgreSQL is served like one in a file, also after a kill, and concurrently with
+/// other programs.
 #[test]
 #[ignore = "postgresql: run by cargo xtask test --all"]
 fn a_study_in_a_database_is_served_to_workers() {
@@ -745,7 +758,7 @@ fn a_study_in_a_database_is_served_to_workers() {
     served.stop(Signal::TERM);
 }
 
-/// A study with constraints or several objectives is told all numbers by name.
+/// Trials of a study with constraints or several objectives are told all numbers by name.
 #[test]
 fn all_numbers_are_told_by_name() {
     let sandbox = Sandbox::new();
@@ -764,7 +777,7 @@ fn all_numbers_are_told_by_name() {
         (
             body(json!({ "error": 1, "size": 2, "ms": 3, "mb": 4 })),
             "bad-request",
-            "\"mb\" is no number of this study; expected {\"error\": .., \"size\": .., \"ms\": ..}",
+            "\"mb\" is not a number of this study; expected {\"error\": .., \"size\": .., \"ms\": ..}",
         ),
         (body(json!({ "error": 1, "size": "2", "ms": 3 })), "bad-request", "expected a number"),
         (body(json!({ "error": 1, "size": null, "ms": 3 })), "not-finite", "not a finite number"),

@@ -1,7 +1,6 @@
 //! Studies from the command line: run, asked and told by hand, listed, exported, drawn.
 
-mod common;
-
+use crate::common;
 use common::{LOSS, Sandbox, json, study};
 
 #[test]
@@ -27,7 +26,7 @@ fn a_study_runs_says_what_it_does_and_prints_its_best() {
         ran.stdout
     );
     assert_eq!(sandbox.names(), ["s.toml", "study.db"]);
-    // More trials are a way to go on; the same number is none.
+    // More trials continue the study; the same number does nothing.
     let ran = sandbox.fedbo(&["tune", "s.toml", "--trials", "17", "--json", "--quiet"]);
     assert!(ran.expect(0, &[]).stderr.is_empty(), "{}", ran.stderr);
     let closing = json(&ran);
@@ -45,7 +44,7 @@ fn a_study_runs_says_what_it_does_and_prints_its_best() {
     assert_eq!(best["value"].as_f64().map(f64::to_bits), Some(least.to_bits()));
     assert!(best["parameters"]["kind"].is_string());
 
-    // Over the storage alone, the same is seen.
+    // The storage alone gives the same output.
     for command in ["trials", "best", "export"] {
         let of_file = sandbox.fedbo(&[command, "s.toml"]);
         let of_storage = sandbox.fedbo(&[command, "sqlite:study.db"]);
@@ -143,7 +142,7 @@ fn a_study_without_one_value_is_code_5() {
     sandbox.fedbo(&["plot", "s.toml"]).expect(0, &[]);
 }
 
-/// As a shell script would: ask, evaluate, tell, until there is nothing left.
+/// Like a shell script: ask, evaluate, tell, until nothing is left.
 #[test]
 fn a_loop_of_ask_and_tell_completes_a_study_without_a_command() {
     let sandbox = Sandbox::new();
@@ -210,10 +209,10 @@ fn trials_are_asked_for_told_given_back_and_enqueued_by_hand() {
     assert_eq!(tell(&["0", "-1.5e-3"], 0, &[]), "trial 0 told: -0.0015; best -0.0015 (trial 0)\n");
     assert_eq!(
         tell(&["0", "-0.0015"], 0, &[]),
-        "trial 0 was told already: -0.0015; best -0.0015 (trial 0)\n"
+        "trial 0 was already told: -0.0015; best -0.0015 (trial 0)\n"
     );
-    tell(&["0", "-0.0016"], 2, &["trial 0 has ended already with the value -0.0015, which stays"]);
-    tell(&["0", "--failed", "no"], 2, &["has ended already with the value"]);
+    tell(&["0", "-0.0016"], 2, &["trial 0 has already ended with the value -0.0015, which stays"]);
+    tell(&["0", "--failed", "no"], 2, &["has already ended with the value"]);
     assert!(tell(&["1", "--failed", "-no luck"], 0, &[]).starts_with("trial 1 told: failed"));
     assert!(
         tell(&["1", "--failed", "-no luck", "--json"], 0, &[]).contains("\"told\":\"already\"")
@@ -235,13 +234,13 @@ fn trials_are_asked_for_told_given_back_and_enqueued_by_hand() {
     let again = sandbox.fedbo(&["ask", "s.toml"]);
     assert!(again.stdout.starts_with("2 x="), "{}", again.stdout);
     tell(&["2", "0.5"], 0, &[]);
-    release(2, &["trial 2 has ended already"]);
+    release(2, &["trial 2 has already ended"]);
 
     let ran = sandbox.fedbo(&["enqueue", "s.toml", "x=-0.25", "kind=b", "n=4"]);
     assert_eq!(ran.expect(0, &[]).stdout, "trial 3 waits: x=-0.25 n=4 kind=b\n");
     sandbox
         .fedbo(&["enqueue", "s.toml", "x=-0.25", "kind=b", "n=4"])
-        .expect(2, &["this point is trial 3 already"]);
+        .expect(2, &["this point is already trial 3"]);
     let ran = sandbox.fedbo(&["ask", "s.toml", "--count", "5"]);
     ran.expect(0, &["only 3 of 5: study \"test\" has all its 6 trials"]);
     assert!(ran.stdout.starts_with("3 x=-0.25 n=4 kind=b\n4 x="), "{}", ran.stdout);
@@ -249,7 +248,7 @@ fn trials_are_asked_for_told_given_back_and_enqueued_by_hand() {
         2,
         &["held by hand and not told yet: 3, 4, 5 (fedbo tell s.toml TRIAL VALUE, or fedbo release s.toml TRIAL)"],
     );
-    // A run leaves what is held by hand alone, and says so.
+    // A run leaves trials held by hand alone and reports them.
     sandbox.fedbo(&["release", "s.toml", "4"]).expect(0, &[]);
     sandbox.fedbo(&["tune", "s.toml"]).expect(
         0,
@@ -276,7 +275,7 @@ fn a_storage_may_hold_several_studies() {
     sandbox
         .fedbo(&["trials", at, "--study", "three"])
         .expect(2, &["there is no study \"three\" in this storage; it has \"one\", \"two\""]);
-    // A storage does not know how many trials a study is to have.
+    // A storage does not contain the number of wanted trials.
     sandbox.fedbo(&["ask", at, "--study", "one"]).expect(0, &[]);
     let ran = sandbox.fedbo(&["storage", "verify", at, "--json"]);
     let report = json(ran.expect(0, &[]));
@@ -390,7 +389,7 @@ fn a_damaged_storage_is_named_and_never_written() {
     assert_eq!(after.expect("still text"), "words");
 }
 
-/// A study that was stored before its strategy had the options of today goes on as it began, with the same file.
+/// A study stored before its strategy had today's options continues unchanged, with the same file.
 #[test]
 fn a_study_that_was_stored_without_later_options_goes_on() {
     let sandbox = Sandbox::new();

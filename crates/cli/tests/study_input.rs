@@ -1,16 +1,15 @@
-//! Whatever a user may get wrong about a study: the exit code is 2, the message names the place and the way out, and nothing is
-//! created or changed.
+//! User mistakes about a study: the exit code is 2, the message names the place and the remedy, and
+//! nothing is created or changed.
 
-mod common;
-
+use crate::common;
 use common::{LOSS, Sandbox, study};
 
-/// Runs the good file with one text replaced by another.
+/// Runs the valid file with one text replaced by another.
 fn refused(from: &str, to: &str, parts: &[&str]) {
     refused_by(&["tune", "ask", "trials"], from, to, parts);
 }
 
-/// The same for what only the command that evaluates trials needs.
+/// The same for settings needed only by the command that evaluates trials.
 fn refused_to_run(from: &str, to: &str, parts: &[&str]) {
     refused_by(&["tune"], from, to, parts);
 }
@@ -83,7 +82,7 @@ fn mistakes_in_the_file_are_placed_before_anything_is_created() {
         "command = [\"./missing.sh\"",
         &["there is no file", "missing.sh"],
     );
-    refused_to_run("\"{x}\"", "\"{y}\"", &["{y} is no parameter; known are x, n, kind"]);
+    refused_to_run("\"{x}\"", "\"{y}\"", &["{y} is not a parameter; known are x, n, kind"]);
     refused_to_run(
         "[objective]\n",
         "[objective]\ntimeout_s = 0\n",
@@ -160,9 +159,9 @@ fn a_changed_definition_is_refused_and_old_trials_stay_readable() {
         let line = 1 + changed[..line].matches('\n').count();
         let [given, before_it] = values;
         let stored = format!(
-            "study \"test\" is stored with other settings: {key} is {given} in s.toml:{line}, the stored study has {before_it};"
+            "study \"test\" is stored with different settings: {key} is {given} in s.toml:{line}, the stored study has {before_it};"
         );
-        let way = "give the new study another name, or take back the change";
+        let way = "give the new study another name, or revert the change";
         for arguments in [
             &["tune", "s.toml"][..],
             &["ask", "s.toml"],
@@ -174,12 +173,12 @@ fn a_changed_definition_is_refused_and_old_trials_stay_readable() {
             sandbox.fedbo(arguments).expect(2, &[&stored, way]);
         }
         let ran = sandbox.fedbo(&["export", "s.toml"]);
-        ran.expect(0, &["warning: s.toml was changed, what is stored counts: ", &stored]);
+        ran.expect(0, &["warning: s.toml was changed; the stored settings are used: ", &stored]);
         assert_eq!(ran.stdout, before);
     }
-    // A value that was measured is not lost over it.
+    // A measured value is not lost because of the change.
     sandbox.fedbo(&["tell", "s.toml", "3", "0.5"]).expect(0, &["warning: "]);
-    // More trials, other jobs and another command are no other study.
+    // More trials, other jobs and another command do not make another study.
     let more = text.replace("trials = 3", "trials = 5\njobs = 2");
     sandbox.write("s.toml", &more.replace("printf", "printf "));
     sandbox.fedbo(&["tune", "s.toml"]).expect(0, &["4 of 5 trials told"]);
@@ -204,7 +203,7 @@ fn arguments_are_checked() {
     refused(&["ask", "s.toml", "--count", "0"], &["--count"]);
     refused(&["export", "s.toml", "--format", "xml"], &["csv, json"]);
     refused(&["trials", "s.toml", "--study", "other"], &["the study of s.toml is \"test\""]);
-    refused(&["storage", "verify", "memory:"], &["memory: is no file"]);
+    refused(&["storage", "verify", "memory:"], &["memory: is not a file"]);
     refused(&["storage", "verify", "none.db"], &["none.db: there is no such storage"]);
     refused(&["storage", "upgrade", "sqlite:none.db"], &["none.db: there is no such storage"]);
     let enqueue = |values: &[&str], parts: &[&str]| {
@@ -225,7 +224,7 @@ fn arguments_are_checked() {
     enqueue(&["x", "n=1", "kind=a"], &["\"x\": expected NAME=VALUE"]);
 }
 
-/// A choice within a script would be run with it (INV-24); a number is none.
+/// A choice inside a script would be executed with it (INV-24); a number would not.
 #[test]
 fn a_choice_within_a_script_is_refused_with_the_way_out() {
     refused_to_run(
@@ -233,7 +232,7 @@ fn a_choice_within_a_script_is_refused_with_the_way_out() {
         "'''echo {kind} >&2; awk",
         &[
             "s.toml, line 21: objective.command[2] = \"echo {kind}",
-            "sh runs this, and the choices of {kind} would be run with it",
+            "{kind} is text that could be run as code here",
             r#"["sh", "-c", "./train \"$1\"", "sh", "{kind}"]"#,
             "FEDBO_PARAMS",
         ],
@@ -241,7 +240,9 @@ fn a_choice_within_a_script_is_refused_with_the_way_out() {
     refused_to_run(
         "[\"sh\", \"-c\",",
         "[\"env\", \"{kind}\", \"-c\",",
-        &["objective.command[1] = \"{kind}\": env runs the program that stands here"],
+        &[
+            "objective.command[1] = \"{kind}\": {kind} is text, which may only follow your own script",
+        ],
     );
     let sandbox = Sandbox::new();
     let text = study(2, "random", LOSS).replacen("'''awk", "'''echo {n} {x} >&2; awk", 1);

@@ -1,14 +1,13 @@
-//! The text on a terminal while a study runs, and its colours.
+//! Output on a terminal while a study runs, and its colours.
 
-mod common;
-
+use crate::common;
 use std::io::Read;
 use std::os::fd::OwnedFd;
 use std::process::Stdio;
 
 use common::{LOSS, Sandbox, finished_code, study, terminal, written};
 
-/// All that a study's run writes to a terminal, and its standard output.
+/// Returns all terminal output of a study's run, and its standard output.
 fn watched(columns: u16) -> (String, String) {
     let sandbox = Sandbox::new();
     let script = format!("sleep 0.1; if [ $FEDBO_TRIAL = 3 ]; then exit 7; fi; {LOSS}");
@@ -44,7 +43,7 @@ fn a_terminal_shows_how_far_the_study_is() {
     ] {
         assert!(screen.contains(part), "{part:?} in {screen:?}");
     }
-    // Lines one below the other are for where there is no terminal.
+    // Consecutive lines are used only without a terminal.
     assert!(!screen.contains("[1/10]"), "{screen:?}");
     assert!(stdout.starts_with("best value "), "{stdout}");
     assert!(!stdout.contains('\u{1b}'), "{stdout:?}");
@@ -54,7 +53,7 @@ fn a_terminal_shows_how_far_the_study_is() {
 fn a_narrow_terminal_shows_less() {
     let (screen, _) = watched(30);
     assert!(screen.contains("  best   ") && screen.contains('…'), "{screen:?}");
-    // What is drawn is cleared again: at the end only lines stand there.
+    // The display is cleared at the end: only lines remain.
     let (_, end) = screen.rsplit_once("\u{1b}[2K").expect("a cleared line");
     assert!(!end.contains("  now    "), "{screen:?}");
 }
@@ -66,8 +65,8 @@ fn on_terminal(sandbox: &Sandbox, arguments: &[&str], variables: &[(&str, &str)]
     shown_on(ours, theirs, errors, sandbox, arguments, variables)
 }
 
-/// Runs a command with a terminal as its standard output; returns that output. Standard error is left out, as a slow
-/// machine shows spinners there.
+/// Runs a command with a terminal as its standard output; returns that output. Standard error is
+/// omitted, since a slow machine shows spinners there.
 fn output_on_terminal(sandbox: &Sandbox, arguments: &[&str], variables: &[(&str, &str)]) -> String {
     let (ours, theirs) = terminal(100);
     shown_on(ours, theirs, Stdio::null(), sandbox, arguments, variables)
@@ -89,13 +88,13 @@ fn shown_on(
         .stderr(errors)
         .spawn()
         .expect("the binary starts");
-    drop(command); // its handles of the other end
+    drop(command); // closes its handles of the other end
     let reader = written(ours);
     child.wait().expect("it ends");
     reader.join().expect("it reads")
 }
 
-/// A terminal that has colours, and nothing that says whether they are wanted.
+/// Sets a terminal with colours, and no variables about their use.
 fn plain(command: &mut std::process::Command) {
     command.env("TERM", "xterm-256color");
     for name in ["NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "CI"] {
@@ -141,10 +140,10 @@ fn a_terminal_has_colours_unless_they_are_not_wanted() {
     }
     let shown = on_terminal(&sandbox, &["tune", "none.toml"], &[]);
     assert!(shown.starts_with(RED), "{shown:?}");
-    // Help and errors about arguments have theirs too.
+    // Help and errors about arguments are coloured too.
     assert!(on_terminal(&sandbox, &["--help"], &[]).contains('\u{1b}'));
     assert!(on_terminal(&sandbox, &["tune"], &[]).contains("\u{1b}[31m"));
-    // Data for programs is as it is also on a terminal.
+    // Data for programs have no colours, even on a terminal.
     for arguments in [["trials", "s.toml", "--json"], ["best", "s.toml", "--json"]] {
         let shown = output_on_terminal(&sandbox, &arguments, &[("CLICOLOR_FORCE", "1")]);
         assert!(shown.starts_with(['{', '[']), "{shown:?}");

@@ -1,11 +1,10 @@
-//! `fedbo topology show|advise`: the figures, the pictures, and every input that cannot be used.
+//! `fedbo topology show|advise`: the numbers, the pictures, and every unusable input.
 
-mod common;
-
+use crate::common;
 use common::{Ran, Sandbox};
 use serde_json::Value;
 
-/// A triangle a, b, c with a tail c, d, e, and a sixth agent alone.
+/// A triangle a, b, c with a tail c, d, e, and an isolated sixth agent.
 const TAIL: &str = "from,to\na,b\nb,c\na,c\nc,d\nd,e\nf,\n";
 
 fn topology(sandbox: &Sandbox, arguments: &[&str]) -> Ran {
@@ -54,7 +53,7 @@ fn a_list_of_edges_is_shown_in_numbers_and_pictures() {
     assert_eq!(ran.code, Some(0), "{}", ran.stderr);
     for part in [
         "neighbours of an agent  0 to 3",
-        "none: not everybody is reached",
+        "none: the graph is not connected",
         "a, b, c",
         "here/topology.png",
     ] {
@@ -91,7 +90,7 @@ fn the_advised_edge_raises_the_largest_clique() {
     let arguments =
         ["advise", "ring.csv", "--noise-std", "3", "--points", "200", "--rounds", "300"];
     let advised = json(&sandbox, &arguments);
-    // A chord of five gives a triangle; all five chords are alike, so the first is named.
+    // A chord of five gives a triangle; all five chords are equivalent, so the first is named.
     assert_eq!(advised["edge"]["from"], "a");
     assert_eq!(advised["edge"]["to"], "c");
     assert_eq!(
@@ -136,7 +135,8 @@ fn the_advised_edge_raises_the_largest_clique() {
     assert!(ran.stderr.is_empty(), "{}", ran.stderr);
 }
 
-/// Nothing to add, or no single edge: said, with what would be needed; and a bound that is no better than that of fewer agents.
+/// No missing edge, or no single edge that helps: the message names the edges needed. Also a bound
+/// that is no better than that of fewer agents.
 #[test]
 fn where_no_edge_helps_it_says_what_would() {
     let sandbox = Sandbox::new();

@@ -1,11 +1,7 @@
-//! The tutorials of federations over a network do what they say: their commands are run as they stand there.
-#![expect(
-    clippy::unwrap_used,
-    reason = "a test that cannot go on has failed, and the place says where"
-)]
+//! Runs the commands of the tutorials of federations over a network exactly as written.
+#![expect(clippy::unwrap_used, reason = "helpers of tests, where a panic is a failure")]
 
-mod common;
-
+use crate::common;
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
@@ -21,7 +17,7 @@ const EXAMPLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/netw
 const ADDRESS: &str = "127.0.0.2";
 const N_LABS: usize = 8;
 
-/// The commands of a terminal, in the page's order: what its fences "```sh TERMINAL" hold.
+/// Commands of a terminal, in the page's order: the content of the fences "```sh TERMINAL".
 fn commands(page: &str, terminal: &str) -> String {
     let mut text = String::new();
     let mut inside = false;
@@ -37,7 +33,7 @@ fn commands(page: &str, terminal: &str) -> String {
     text
 }
 
-/// A terminal that runs commands in the repository's folder, with everything that it started.
+/// A terminal that runs commands in the repository's folder, with all its child processes.
 struct Terminal(Option<Child>);
 
 impl Terminal {
@@ -64,7 +60,7 @@ impl Terminal {
 
     fn signal(&self, signal: Signal) {
         if let Some(child) = &self.0 {
-            // It may have ended by itself.
+            // It may have ended already.
             let _ = kill_process_group(Pid::from_child(child), signal);
         }
     }
@@ -87,7 +83,7 @@ fn the_tutorial_does_what_it_says() {
             std::fs::copy(entry.path(), folder.join(entry.file_name())).unwrap();
         }
     }
-    // The same in less time, on a port that is free.
+    // The same with shorter rounds, on a free port.
     let file = folder.join("federation.toml");
     let federation = std::fs::read_to_string(&file).unwrap();
     let quick = federation.replace("round_s = 2.0", "round_s = 0.5");
@@ -105,12 +101,12 @@ fn the_tutorial_does_what_it_says() {
     wait_until(|| TcpStream::connect((ADDRESS, port)).is_ok());
     let began = Instant::now();
     let labs = Terminal::open(&repository, &of("labs")).close();
-    // Enrolling and running warn of such rounds.
+    // Enrolling and running warn about short rounds.
     let warning = "warning: the rounds of this study last 0.5 s";
     labs.expect(0, &[warning]);
     assert!(began.elapsed() < Duration::from_secs(60), "half a minute, the page says");
 
-    // All labs have run to the end of the study, and know what they spent.
+    // All labs have run to the end of the study and know their spending.
     for lab in 1..=N_LABS {
         let log = std::fs::read_to_string(folder.join(format!("lab-{lab}.log"))).unwrap();
         let last = log.lines().last().unwrap();
@@ -119,7 +115,7 @@ fn the_tutorial_does_what_it_says() {
         assert!(log.contains(warning), "{log}");
         assert!(labs.stdout.contains(&said), "{}", labs.stdout);
         let told = repository.told(&format!("sqlite:examples/network/lab-{lab}/trials.db"));
-        // Three points before the first round, then one in each that it did not miss.
+        // Three initial points, then one per round that was not missed.
         assert!((4..=15).contains(&told.len()), "{} trials", told.len());
         assert!(told.iter().all(|row| row["state"] == "complete"), "{told:?}");
         let home = format!("examples/network/lab-{lab}");
@@ -134,7 +130,7 @@ fn the_tutorial_does_what_it_says() {
         assert!(labs.stdout.contains(shown), "{shown}: {}", labs.stdout);
     }
 
-    // The operator's view, while the service runs. Its last round ends after the labs' last trials.
+    // The operator's view while the service runs. Its last round ends after the labs' last trials.
     let data = folder.join("coordinator");
     wait_until(|| {
         let show = ["coordinator", "study", "show", "tutorial", "--json"];
@@ -151,6 +147,12 @@ fn the_tutorial_does_what_it_says() {
         assert!(operator.stdout.contains(shown), "{shown}: {}", operator.stdout);
     }
     assert_eq!(operator.stdout.matches("  enrolled  lab-").count(), N_LABS);
+    // One sentence without technical terms: each lab sees it when it enrols and in its status, the
+    // operator in the statement.
+    let sentence = "in plain words: each party keeps its data and results; the coordinator's operator can read the summary of its model";
+    assert_eq!(labs.stdout.matches(sentence).count(), N_LABS + 1, "{}", labs.stdout);
+    assert_eq!(operator.stdout.matches(sentence).count(), 1, "{}", operator.stdout);
+    assert_eq!(PAGE.matches("in plain words: each party keeps its data and results").count(), 2);
 
     // Ctrl-C.
     coordinator.signal(Signal::INT);
@@ -203,6 +205,10 @@ fn the_tutorial_of_two_servers_does_what_it_says() {
     ledgers.expect(0, &[]);
     assert_eq!(ledgers.stdout.matches("accountant pld").count(), 2, "{}", ledgers.stdout);
     assert!(ledgers.stdout.contains("study labs (helper)"), "{}", ledgers.stdout);
+    let sentence =
+        "neither the coordinator's operator nor the helper's can read the summary of its model";
+    assert_eq!(labs.stdout.matches(sentence).count(), 3, "{}", labs.stdout);
+    assert_eq!(ledgers.stdout.matches(sentence).count(), 2, "{}", ledgers.stdout);
     for (terminal, said) in [(service, "the helper"), (helping, "it sees no vector")] {
         terminal.signal(Signal::INT);
         let ended = terminal.close();
@@ -221,7 +227,7 @@ fn terminals(page: &str) -> Vec<&str> {
     terminals
 }
 
-/// Every fence with commands is run here, but for those that need another machine.
+/// Every fence with commands is run here, except those for another machine.
 #[test]
 fn no_command_of_the_pages_is_left_out() {
     let all = ["coordinator", "helper", "helping", "join", "labs", "ledgers", "service"];
@@ -234,7 +240,7 @@ fn no_command_of_the_pages_is_left_out() {
     assert_eq!(terminals, known);
 }
 
-/// A port of the coordinator's address that nobody uses.
+/// A free port of the coordinator's address.
 fn free_port() -> u16 {
     let listener = TcpListener::bind((ADDRESS, 0)).unwrap();
     listener.local_addr().unwrap().port()

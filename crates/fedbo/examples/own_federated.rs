@@ -1,7 +1,7 @@
-//! A federated algorithm of one's own: `cargo run --package fedbo --example own_federated`.
+//! A custom federated algorithm: `cargo run --package fedbo --example own_federated`.
 //!
-//! Agents send functions as in federated Thompson sampling. Here an agent queries, every third time, where the mean of all
-//! functions that it was sent is largest.
+//! Agents send functions as in federated Thompson sampling. Every third query of an agent, on
+//! average, maximizes the mean of all functions that it has received.
 #![expect(clippy::print_stdout, reason = "what an example is for")]
 
 use std::collections::BTreeMap;
@@ -20,7 +20,7 @@ use fedbo::strategy::{
     ThompsonSettings, UcbMultiplier,
 };
 
-/// The registry's line.
+/// Registry entry of the algorithm.
 const MEAN_OF_MESSAGES: Algorithm = Algorithm {
     name: "mean-of-messages",
     summary: "agents query where the mean of all messages is largest",
@@ -38,7 +38,7 @@ const MEAN_OF_MESSAGES: Algorithm = Algorithm {
     },
 };
 
-/// The agents' own Thompson sampling.
+/// Options of the agents' own Thompson sampling.
 struct Options(ThompsonSettings);
 
 impl Relayed for Options {

@@ -1,21 +1,23 @@
-//! A strategy of one's own, in one file: `cargo run --package fedbo --example own_strategy`.
+//! A custom strategy in one file: `cargo run --package fedbo --example own_strategy`.
 //!
-//! Probability of improvement (Kushner 1964) by its logarithm, over a surrogate and a search for its maximum that are fedbo's.
+//! Logarithm of the probability of improvement (Kushner 1964), with the surrogate and the maximizer
+//! of fedbo.
 #![expect(clippy::print_stdout, reason = "what an example is for")]
 
 use fedbo::prelude::*;
 use fedbo::strategy::{Acquisition, Observation, Points, Proposal, Proposer, Score, StrategyError};
 
-/// Queries where a value above the best one so far, by a margin, is most probable.
+/// Queries the point with the highest probability of improving on the best value by a margin.
 #[derive(Clone)]
 struct ProbabilityOfImprovement {
     proposer: Proposer,
-    /// The improvement that counts, in the surrogate's units: standard deviations of the values.
+    /// Minimum improvement, in the surrogate's units: standard deviations of the values.
     margin: f64,
 }
 
 impl Strategy for ProbabilityOfImprovement {
-    /// Every increasing function of z = (μ − f* − margin)/σ has the same maximum as Φ(z): z itself is taken.
+    /// Maximizes z = (μ − f* − margin)/σ, which has the same maximizer as Φ(z) because Φ is
+    /// increasing.
     fn ask(&self, pending: &Points, stream: &mut Stream) -> Result<Proposal, StrategyError> {
         let posterior = self.proposer.surrogate().posterior();
         let best = posterior.outputs().iter().copied().fold(0.0, f64::max);

@@ -1,7 +1,8 @@
 //! Bayesian optimization of functions that are expensive to evaluate: the one crate to depend on.
 //!
-//! A [`Study`] asks for points, is told what they are worth, and finds the best within few evaluations. It survives crashes
-//! ([`storage`]), is worked on by many threads and processes at once, and is, seed by seed, the same whenever it is run.
+//! A [`Study`] proposes points, is told their values, and finds the best point within few
+//! evaluations. It survives crashes ([`storage`]) and can be shared by many threads and processes.
+//! A seed makes its runs reproducible.
 //!
 //! ```
 //! use fedbo::prelude::*;
@@ -29,8 +30,8 @@
 //! | evaluate on several threads, with limits of time and failures | [`Study::run`], [`RunOptions`] |
 //! | stop trainings early | [`Study::optimize_training`] |
 //! | hold limits, or reach several goals at once | [`Definition::at_most`], [`Definition::objective`], [`Study::optimize_numbers`] |
-//! | begin with what old studies found | [`Definition::learn_from`] |
-//! | bring a strategy or an acquisition function of one's own | [`strategy`], [`Study::with_strategy`] |
+//! | learn from earlier studies | [`Definition::learn_from`] |
+//! | use your own strategy or acquisition function | [`strategy`], [`Study::with_strategy`] |
 //! | let several parties tune together, in one process | the feature `federated`, `federated::Federation` |
 
 pub use fedbo_study::{
@@ -39,10 +40,11 @@ pub use fedbo_study::{
     StudyError, StudyFile,
 };
 
-/// Strategies: rules that propose the next query, and the parts they are made of.
+/// Strategies: rules that propose the next query, and their components.
 ///
-/// A rule of one's own implements [`Strategy`](strategy::Strategy). One with a Gaussian process hands its observations to a
-/// [`Proposer`](strategy::Proposer) and asks it for the maximum of an [`Acquisition`](strategy::Acquisition):
+/// A custom rule implements [`Strategy`](strategy::Strategy). A rule with a Gaussian process passes
+/// its observations to a [`Proposer`](strategy::Proposer) and asks it for the maximum of an
+/// [`Acquisition`](strategy::Acquisition):
 ///
 /// ```
 /// use fedbo::prelude::*;
@@ -90,7 +92,7 @@ pub mod strategy {
     pub use fedbo_streams::{Seed, Stream};
 }
 
-/// Federations in one process: several parties, each with an objective of its own. Feature `federated`.
+/// Federations in one process: several parties, each with its own objective. Feature `federated`.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -125,14 +127,15 @@ pub mod strategy {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// An algorithm of one's own is an [`Algorithm`](federated::Algorithm): `examples/own_federated.rs` is a whole one.
+/// A custom algorithm is an [`Algorithm`](federated::Algorithm); see `examples/own_federated.rs`
+/// for a complete one.
 #[cfg(feature = "federated")]
 pub mod federated {
     pub use fedbo_federated::{
         ALGORITHMS, AgentSetup, Algorithm, Alone, Arm, Exchange, Neighbours, Read, Reading,
         Relayed, Released, Role, Settings, distributed_ts, dp_fts_de, fts,
     };
-    pub use fedbo_federation::{Federation, UnknownAgent};
+    pub use fedbo_federation::{Federation, ObservationsRefused, UnknownAgent};
     pub use fedbo_gp::{FeatureMap, WeightSpaceSample};
     pub use fedbo_protocol::{Broadcast, UpdateRejected, UsesHandouts};
     pub use fedbo_report::Row;
@@ -147,7 +150,7 @@ pub mod space {
     };
 }
 
-/// Storages of studies: this process's memory, SQLite files, PostgreSQL databases.
+/// Storages of studies: process memory, SQLite files and PostgreSQL databases.
 ///
 /// ```
 /// use fedbo::prelude::*;
@@ -173,7 +176,7 @@ pub mod storage {
     };
 }
 
-/// Objectives: functions and commands that give a point its value, or fail.
+/// Objectives: functions and commands that evaluate a point or fail.
 pub mod objective {
     pub use fedbo_objective::{
         Closure, CommandObjective, Failure, FailuresMax, NumberNames, Objective, Outcome, TrialId,

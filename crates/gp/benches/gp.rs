@@ -62,7 +62,7 @@ fn evidence_and_gradient(c: &mut Criterion) {
     }
 }
 
-/// 256 points at a time; time per point.
+/// Evaluates 256 points at a time; reports time per point.
 fn pathwise_values(c: &mut Criterion) {
     let mut group = c.benchmark_group("pathwise_values/se_3d");
     let points = sobol(3, 256, 1);
@@ -77,7 +77,8 @@ fn pathwise_values(c: &mut Criterion) {
     }
 }
 
-/// 256 points at a time; throughput counts features, each of which is an angle, a cosine and two sums.
+/// Evaluates 256 points at a time. Throughput counts features, each with an angle, a cosine and two
+/// sums.
 fn message_values(c: &mut Criterion) {
     let mut group = c.benchmark_group("message_values/se_2d");
     let points = sobol(2, 256, 1);
@@ -93,7 +94,8 @@ fn message_values(c: &mut Criterion) {
     }
 }
 
-/// The baseline of the vectorised cosine: the standard library's, in a plain loop over as many angles.
+/// The baseline of the vectorised cosine: the standard library's cosine in a plain loop over the
+/// same number of angles.
 fn standard_cosines(c: &mut Criterion) {
     let mut group = c.benchmark_group("standard_cosines");
     for m in [64, 256, 1024] {

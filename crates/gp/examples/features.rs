@@ -1,4 +1,4 @@
-//! The accuracy with which few features stand for a kernel: random frequencies beside quasi-random ones.
+//! The accuracy with which few features approximate a kernel: random and quasi-random frequencies.
 //!
 //! `cargo run --release -p fedbo-gp --example features` prints the root mean square of φ(x)·φ(x') − k(x, x') over pairs of
 //! points at most two length scales apart and over all pairs, for 20 maps of each kind.
@@ -29,7 +29,7 @@ fn main() -> Result<(), GpError> {
     Ok(())
 }
 
-/// Root mean square errors: of near pairs, of all.
+/// Root mean square errors over near pairs and over all pairs.
 fn errors(
     dim: usize,
     lengthscale: f64,

@@ -1,4 +1,5 @@
-//! A Gaussian process over training epochs whose functions decay: what is believed of a learning curve after its first epochs.
+//! A Gaussian process over training epochs with decaying functions: predicts a learning curve from
+//! its first epochs.
 
 mod average;
 mod continuation;
@@ -16,9 +17,10 @@ use crate::{GpError, positive};
 ///
 /// k(n, n') = a² + ∫ exp(−λ n) exp(−λ n') φ(λ) dλ = a² + (β/(n + n' + β))^α,   φ = Gamma(α, β)
 ///
-/// so a curve is a mixture of exponential decays, to 0 or, with a² > 0, to a level of its own. Observed errors carry noise of
-/// variance σ². The prior mean is 0. α (`shape`), β (`rate`) and σ² are above 0, a² (`level_variance`) at least 0: checked in
-/// [`DecayProcess::new`]. The thesis has a² = 0; its authors' code lets α and β become negative.
+/// A curve is therefore a mixture of exponential decays, to 0 or, with a² > 0, to a level of its
+/// own. Observed errors have noise of variance σ². The prior mean is 0. α (`shape`), β (`rate`) and
+/// σ² are above 0, a² (`level_variance`) at least 0; [`DecayProcess::new`] checks this. The thesis
+/// has a² = 0; its authors' code lets α and β become negative.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct DecayProcess {
     shape: f64,
@@ -36,17 +38,18 @@ pub enum DecayNoise {
     Fitted,
 }
 
-/// The method by which α and β are found from the first errors.
+/// The method to determine α and β from the first errors.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum DecayFit {
-    /// By evidence: the largest log marginal likelihood with α in `[0.05, 20]` and β in `[0.05, 500]`, by a grid of logarithms
-    /// and pattern searches from its best points.
+    /// By evidence: the largest log marginal likelihood with α in `[0.05, 20]` and β in
+    /// `[0.05, 500]`, by a logarithmic grid and pattern searches from its best points.
     Evidence {
         /// σ².
         noise: DecayNoise,
     },
-    /// As the thesis says (A.2): α = α₀ + N₀, β = β₀ + Σ e_n, the posterior of a rate λ ~ Gamma(α₀, β₀) if errors were draws
-    /// from an exponential law with it. The authors' code computes it with α₀ = β₀ = 0 and does not use it.
+    /// As in the thesis (A.2): α = α₀ + N₀, β = β₀ + Σ e_n, the posterior of a rate λ ~ Gamma(α₀,
+    /// β₀) if errors were draws from an exponential distribution with this rate. The authors' code
+    /// computes it with α₀ = β₀ = 0 and does not use it.
     BayesianUpdate {
         /// α₀ ≥ 0.
         shape: f64,
@@ -61,7 +64,7 @@ impl DecayProcess {
     /// A process from α, β, a² and σ².
     ///
     /// # Errors
-    /// If one is not finite or out of its range.
+    /// If a parameter is not finite or out of range.
     pub fn new(
         shape: f64,
         rate: f64,
@@ -81,7 +84,8 @@ impl DecayProcess {
         Ok(Self { shape, rate, level_variance, noise_variance })
     }
 
-    /// The process for a curve whose first errors, of epochs 1 to N₀, are given. Cost O(N₀³) for each of some thousand evidences.
+    /// The process for a curve with the given first errors, of epochs 1 to N₀. Cost O(N₀³) for each
+    /// of some thousand evidences.
     ///
     /// # Errors
     /// If an error is not finite, a setting is out of range, or no evidence can be computed.
@@ -142,7 +146,7 @@ impl DecayProcess {
     /// L Lᵀ = K + σ² I at epochs 1 to n.
     fn factor(&self, n: usize) -> Result<SpdFactor, GpError> {
         let mut gram = PackedLower::zeros(n);
-        // k depends on the sum of the epochs alone.
+        // k depends only on the sum of the epochs.
         let by_sum: Vec<f64> = (2..=2 * n).map(|sum| self.covariance(1, sum - 1)).collect();
         for i in 0..n {
             let row = gram.row_mut(i);
@@ -152,8 +156,8 @@ impl DecayProcess {
         Ok(SpdFactor::new(&gram)?)
     }
 
-    /// The law of the noise-free errors at epochs N₀ + 1 to N, given the observed ones at 1 to N₀. Cost O(N₀² N + N² r) for a
-    /// covariance of rank r.
+    /// The distribution of the noise-free errors at epochs N₀ + 1 to N, given the observed ones at
+    /// 1 to N₀. Cost O(N₀² N + N² r) for a covariance of rank r.
     ///
     /// # Errors
     /// If an error is not finite, or the covariance has no Cholesky factor.
@@ -197,8 +201,8 @@ mod tests {
         DecayProcess::new(1.3, 4.0, 0.0, 1e-5).unwrap()
     }
 
-    /// The integral of (A.1) by the midpoint rule in λ, whose error is that of the first cells, where λ^0.3 has no
-    /// derivative.
+    /// The integral of (A.1) by the midpoint rule in λ. Its error comes from the first cells, where
+    /// λ^0.3 has no derivative.
     #[test]
     fn the_kernel_is_the_integral_over_decay_rates() {
         let (shape, rate) = (1.3_f64, 4.0_f64);
@@ -295,7 +299,8 @@ mod tests {
         assert!(paths.len() == 12 * n_paths && found.rank() < 8);
     }
 
-    /// A dense search of 120 by 120 points finds no process with more evidence than the fit, beyond the search's own step.
+    /// A dense search of 120 by 120 points finds no process with more evidence than the fit, apart
+    /// from the step size of the search.
     #[test]
     fn a_fit_is_not_caught_in_a_lesser_top() {
         let mut stream = Seed::new(6).stream(Purpose::Test, 0, 0);
@@ -322,8 +327,8 @@ mod tests {
         }
     }
 
-    /// Curves drawn from a process: the fit's evidence is at least that of the truth, and its numbers stay positive also for
-    /// curves that rise.
+    /// Curves drawn from a process: the fit's evidence is at least that of the truth. Its
+    /// parameters stay positive, also for rising curves.
     #[test]
     fn a_fit_finds_at_least_the_evidence_of_the_truth() {
         let truth = DecayProcess::new(0.6, 10.0, 0.0, 1e-5).unwrap();

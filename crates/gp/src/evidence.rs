@@ -14,7 +14,7 @@ pub struct Evidence {
     pub value: f64,
     /// ∂/∂ln ℓ_1 … ∂/∂ln ℓ_d, ∂/∂ln a², ∂/∂ln σ²: d + 2 numbers.
     pub gradient: Vec<f64>,
-    /// Jitter that the factorization needed.
+    /// Jitter added by the factorization.
     pub jitter: f64,
 }
 
@@ -35,7 +35,8 @@ pub fn evidence(
     Workspace::new(inputs, y).evidence(kernel, noise_variance)
 }
 
-/// Observations, and room for the matrices of one evaluation of their evidence: a fit allocates once.
+/// Observations, and scratch space for the matrices of one evaluation of their evidence: a fit
+/// allocates once.
 pub(crate) struct Workspace<'a> {
     inputs: &'a Points,
     y: &'a [f64],
@@ -118,8 +119,8 @@ fn fill(
     });
 }
 
-/// Σ_{i>j} (α_i α_j − K⁻¹_ij) a² g_ij (x_i − x_j)² for every coordinate: the factor ½ of the trace cancels against the triangle
-/// that is left out.
+/// Σ_{i>j} (α_i α_j − K⁻¹_ij) a² g_ij (x_i − x_j)² for every coordinate: the factor ½ of the trace
+/// cancels against the omitted triangle.
 fn moments(columns: &Columns, alpha: &[f64], inverse: &Square, slopes: &Square, sums: &mut [f64]) {
     lanes::vectorized! {
         fn work(

@@ -1,4 +1,4 @@
-//! The error of random features: how far φ(x)·φ(x') is from the kernel that it stands for.
+//! The error of random features: the difference between φ(x)·φ(x') and the approximated kernel.
 
 use fedbo_optim::{Points, sobol};
 
@@ -6,7 +6,8 @@ use crate::{Family, FeatureDescription, FeatureMap, GpError, Kernel, Lengthscale
 
 /// Nodes on either side of the median in the quadrature over ln ℓ, 0.1 standard deviations apart.
 const N_NODES: i32 = 80;
-/// Feature values that a measurement on the unit cube computes for one end of its pairs, about.
+/// Approximate number of feature values that a measurement on the unit cube computes for one end of
+/// its pairs.
 const N_VALUES: usize = 1 << 22;
 
 impl FeatureDescription {
@@ -24,26 +25,31 @@ impl FeatureDescription {
         float(self.dim) * of_family * (2.0 * spread * spread).exp() / (median * median)
     }
 
-    /// An upper bound on P(sup |φ(x)·φ(x') − k(x, x')| ≥ ε) over the unit cube, for features with independent frequencies:
-    /// 2⁸ (σ_p diam/ε)² exp(−M ε²/(4 (d + 2))), diam = √d (Rahimi & Recht 2007, Claim 1). Above 1 it says nothing.
+    /// An upper bound on P(sup |φ(x)·φ(x') − k(x, x')| ≥ ε) over the unit cube, for features with
+    /// independent frequencies: 2⁸ (σ_p diam/ε)² exp(−M ε²/(4 (d + 2))), diam = √d (Rahimi & Recht
+    /// 2007, Claim 1). The bound is vacuous above 1.
     ///
-    /// The claim is about maps before their normalization and an error that depends on x − x' alone, as it does if each frequency
-    /// comes with two phases a quarter turn apart (Sutherland & Schneider 2015). Quasi-random frequencies are not independent:
-    /// of them it is no bound, but [`FeatureError`] measures the error of any map.
+    /// The claim applies to maps before normalization with an error that depends only on x − x', as
+    /// it does if each frequency has two phases a quarter turn apart (Sutherland & Schneider 2015).
+    /// Quasi-random frequencies are not independent, so it is no bound for them; [`FeatureError`]
+    /// measures the error of any map.
     #[must_use]
     pub fn uniform_error_probability(&self, error: f64) -> f64 {
         self.log_probability(error).exp()
     }
 
-    /// The smallest ε that [`FeatureDescription::uniform_error_probability`] promises with probability 1 − δ: O(√(d ln M/M)).
-    /// Values of a kernel lie in `[0, 1]` and products of features in `[−1, 1]`, so that from 2 on it says nothing, and
-    /// below 1 little.
+    /// The smallest ε that [`FeatureDescription::uniform_error_probability`] guarantees with
+    /// probability 1 − δ: O(√(d ln M/M)). Values of a kernel lie in `[0, 1]` and products of
+    /// features in `[−1, 1]`, so a bound of 2 or more is vacuous, and a bound near 1 is weak.
     ///
     /// # Panics
     /// If δ does not lie between 0 and 1.
     #[must_use]
     pub fn uniform_error(&self, failure_prob: f64) -> f64 {
-        assert!(failure_prob > 0.0 && failure_prob < 1.0, "δ = {failure_prob} is no probability");
+        assert!(
+            failure_prob > 0.0 && failure_prob < 1.0,
+            "δ = {failure_prob} is not a probability"
+        );
         let (mut low, mut high) = (-50.0_f64, 50.0_f64); // ln ε: the probability falls with ε
         while high - low > 1e-12 {
             let middle = 0.5 * (low + high);
@@ -73,7 +79,7 @@ impl LengthscaleLaw {
     }
 }
 
-/// The kernel that a map stands for: k_ℓ, or ∫ k_ℓ p(ℓ) dℓ by the trapezoidal rule in ln ℓ.
+/// The kernel that a map approximates: k_ℓ, or ∫ k_ℓ p(ℓ) dℓ by the trapezoidal rule in ln ℓ.
 struct Mixture(Vec<(Kernel, f64)>);
 
 impl Mixture {
@@ -109,7 +115,8 @@ pub struct FeatureError {
 }
 
 impl FeatureError {
-    /// Measures over pairs, one a row: d coordinates of x, then d of x'. `map` has been drawn from `description`.
+    /// Measures the error over pairs, one per row: d coordinates of x, then d of x'. `map` was
+    /// drawn from `description`.
     ///
     /// # Errors
     /// If a length scale of the description is out of range.
@@ -141,8 +148,9 @@ impl FeatureError {
         Ok(Self { max, rms: (squares / n).sqrt(), kernel_rms: (kernel_squares / n).sqrt() })
     }
 
-    /// The same over pairs of independent uniform points of the unit cube: a Sobol sequence in 2d coordinates, 8192 pairs, fewer for
-    /// more than 512 features and at least 256. Where length scales are so small that few pairs are near each other, `kernel_rms` is rough.
+    /// Measures the error over pairs of independent uniform points of the unit cube: a Sobol
+    /// sequence in 2d coordinates with 8192 pairs, fewer for more than 512 features, and at least
+    /// 256. If length scales are so small that few pairs are close, `kernel_rms` is inaccurate.
     ///
     /// # Errors
     /// As [`FeatureError::measure`].
@@ -154,7 +162,7 @@ impl FeatureError {
         Self::measure(map, description, &sobol(2 * map.dim(), n_pairs, 0))
     }
 
-    /// The error over the kernel: above 1, the map says less about two points than the constant 0 would.
+    /// The error relative to the kernel. Above 1, the map is less accurate than the constant 0.
     #[must_use]
     pub fn relative(&self) -> f64 {
         self.rms / self.kernel_rms

@@ -14,8 +14,8 @@ use crate::{Family, GpError, Kernel, parallel, positive};
 pub enum LengthscaleLaw {
     /// The same ℓ for every feature: the map approximates one kernel.
     Fixed(f64),
-    /// ln ℓ ~ N(ln median, spread²), drawn for each feature: the map approximates the mixture ∫ k_ℓ p(ℓ) dℓ, so that no
-    /// party needs to know the right length scale.
+    /// ln ℓ ~ N(ln median, spread²), drawn for each feature. The map approximates the mixture ∫ k_ℓ
+    /// p(ℓ) dℓ, so parties need not know the right length scale.
     LogNormal {
         /// Median length scale.
         median: f64,
@@ -24,20 +24,21 @@ pub enum LengthscaleLaw {
     },
 }
 
-/// The method by which a map's frequencies are chosen.
+/// The method to choose a map's frequencies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FeatureSampling {
     /// Independent draws, phases uniform (FTS appendix A).
     #[default]
     Random,
-    /// Frequencies at scrambled Sobol points, mapped through the quantiles of their law (Yang et al. 2014), each with the two
-    /// phases b and b + π/2, so that ‖φ(x)‖ is the same everywhere before it is normalized. The same expectation with a
-    /// smaller error for few features and dimensions (`cargo run --release -p fedbo-gp --example features`).
+    /// Frequencies at scrambled Sobol points, mapped through the quantiles of their distribution
+    /// (Yang et al. 2014). Each frequency has two phases b and b + π/2, so that ‖φ(x)‖ is constant
+    /// before normalization. The expectation is the same and the error is smaller for few features
+    /// and dimensions (`cargo run --release -p fedbo-gp --example features`).
     QuasiRandom,
 }
 
-/// All that parties need to share to have the same [`FeatureMap`]: they draw it from equal streams.
+/// The data that parties share to have the same [`FeatureMap`]: they draw it from equal streams.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FeatureDescription {
     /// Number of features M.
@@ -48,7 +49,7 @@ pub struct FeatureDescription {
     pub family: Family,
     /// Law of the length scales.
     pub lengthscale: LengthscaleLaw,
-    /// The method by which frequencies are chosen.
+    /// The method to choose frequencies.
     #[serde(default)]
     pub sampling: FeatureSampling,
 }
@@ -68,7 +69,8 @@ impl FeatureDescription {
         }
     }
 
-    /// The default for parties that share a map, in `[0,1]`^d: 100 random features of squared exponential kernels, a mixture of length scales.
+    /// The default for parties that share a map on `[0,1]`^d: 100 random features of squared
+    /// exponential kernels with a mixture of length scales.
     ///
     /// # Panics
     /// If `dim` is 0.
@@ -79,7 +81,7 @@ impl FeatureDescription {
     }
 }
 
-/// 0.3 √d: a length scale to begin with.
+/// 0.3 √d, an initial length scale.
 #[must_use]
 pub fn default_lengthscale(dim: usize) -> f64 {
     #[expect(clippy::cast_precision_loss, reason = "input dimensions are far below 2^53")]
@@ -115,7 +117,8 @@ pub struct FeatureMap {
     /// Frequencies by coordinate, each padded to whole lanes.
     frequencies: Vec<f64>,
     phases: Vec<f64>,
-    /// Largest magnitude of the phases, then of the frequencies of each coordinate: they bound every angle.
+    /// Largest magnitude of the phases, then of the frequencies of each coordinate. These bound
+    /// every angle.
     largest: Vec<f64>,
     hash: MapHash,
 }
@@ -159,7 +162,7 @@ impl FeatureMap {
                 }
             }
             FeatureSampling::QuasiRandom => {
-                // The first coordinate is the length scale's, so that few points cover it best.
+                // The length scale uses the first coordinate, which few points cover best.
                 let points = sobol(dim + 1, m.div_ceil(2), stream.bits());
                 for point in points.rows() {
                     let lengthscale = median * (spread * normal_quantile(point[0])).exp();
@@ -206,7 +209,7 @@ impl FeatureMap {
     /// A map from its numbers: frequencies row-major M×d, phases M, signal variance a².
     ///
     /// # Errors
-    /// If M is 0, lengths do not fit, or a number is not finite.
+    /// If M is 0, lengths do not match, or a number is not finite.
     pub fn new(
         dim: usize,
         frequencies: &[f64],
@@ -270,7 +273,7 @@ impl FeatureMap {
         self.outputscale
     }
 
-    /// Its fingerprint, which travels with every message made with it.
+    /// Its fingerprint, which is part of every message computed with it.
     pub fn hash(&self) -> MapHash {
         self.hash
     }
@@ -288,7 +291,8 @@ impl FeatureMap {
         phi
     }
 
-    /// Φ, one row of φ(x_i) a point, row-major with [`FeatureMap::stride`] numbers a row (padding 0).
+    /// Φ, one row φ(x_i) per point, row-major with [`FeatureMap::stride`] numbers per row (padding
+    /// 0).
     pub(crate) fn feature_rows(&self, points: &Points) -> Vec<f64> {
         let mut rows = vec![0.0; points.len() * self.stride()];
         for (x, phi) in points.rows().zip(rows.chunks_exact_mut(self.stride())) {
@@ -343,7 +347,7 @@ impl FeatureMap {
         if square_sum > 0.0 { (self.outputscale / square_sum).sqrt() } else { 0.0 }
     }
 
-    /// s_i·x + b_i; returns a bound of their magnitudes.
+    /// s_i·x + b_i; returns a bound on the magnitudes.
     #[inline(always)]
     fn angles_into(&self, x: &[f64], angles: &mut [f64]) -> f64 {
         let stride = self.stride();
@@ -412,7 +416,8 @@ fn unit_frequency(family: Family, dim: usize, stream: &mut Stream, mut push: imp
     }
 }
 
-/// The factor that makes a normal vector one of the family's unit spectral density: 1, or that of Student's t.
+/// The factor that turns a normal vector into a draw from the family's unit spectral density: 1, or
+/// that of Student's t.
 fn tail_scale(family: Family, stream: &mut Stream) -> f64 {
     match family {
         Family::SquaredExponential => 1.0,
@@ -421,7 +426,8 @@ fn tail_scale(family: Family, stream: &mut Stream) -> f64 {
     }
 }
 
-/// Φ⁻¹(u) by bisection of the standard normal law; u is kept within 2⁻⁴⁰ of 0 and 1, at most 7 deviations away.
+/// Φ⁻¹(u) by bisection of the standard normal distribution. u is kept at least 2⁻⁴⁰ from 0 and 1,
+/// so the result is within 7 standard deviations of 0.
 fn normal_quantile(u: f64) -> f64 {
     const EDGE: f64 = 1.0 / (1_u64 << 40) as f64;
     let u = u.clamp(EDGE, 1.0 - EDGE);

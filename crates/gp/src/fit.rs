@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::evidence::Workspace;
 use crate::{Family, GpError, Kernel, parallel};
 
-/// Kernel and noise variance: all that a [`crate::Posterior`] needs beside data.
+/// Kernel and noise variance: the parameters of a [`crate::Posterior`] besides data.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Hyperparameters {
     /// Length scales and signal variance.
@@ -52,7 +52,7 @@ pub struct FitOptions {
     pub criterion: FitCriterion,
     /// One length scale for all dimensions instead of one each.
     pub isotropic: bool,
-    /// Random starts beside the given one.
+    /// Random starts besides the given one.
     pub n_restarts: usize,
     /// Bounds of every ℓ.
     pub lengthscale_bounds: (f64, f64),
@@ -62,8 +62,8 @@ pub struct FitOptions {
     pub noise_bounds: (f64, f64),
     /// Prior of every ℓ/√d for [`FitCriterion::MaximumPosterior`].
     pub lengthscale_prior: LogNormal,
-    /// Offsets of that prior's location, one for each coordinate, where some length scales are expected to be shorter;
-    /// empty for none. Not for an isotropic kernel.
+    /// Offsets of that prior's location, one per coordinate, for length scales that are expected to
+    /// be shorter; empty for none. Not for an isotropic kernel.
     pub lengthscale_offsets: Vec<f64>,
     /// Prior of σ² for [`FitCriterion::MaximumPosterior`].
     pub noise_prior: LogNormal,
@@ -72,8 +72,8 @@ pub struct FitOptions {
 }
 
 impl Default for FitOptions {
-    /// Priors on, ℓ_j ~ LogNormal(√2 + ln(d)/2, √3) (after Hvarfner et al. 2024: length scales grow with √d),
-    /// σ² ~ LogNormal(−4, 1), one length scale a dimension, two restarts.
+    /// Priors on, ℓ_j ~ LogNormal(√2 + ln(d)/2, √3) (after Hvarfner et al. 2024: length scales grow
+    /// with √d), σ² ~ LogNormal(−4, 1), one length scale per dimension, two restarts.
     fn default() -> Self {
         Self {
             criterion: FitCriterion::MaximumPosterior,
@@ -99,24 +99,31 @@ impl Default for FitOptions {
 pub struct Fitted {
     /// The best hyperparameters.
     pub hyperparameters: Hyperparameters,
-    /// Their criterion's value.
+    /// The value of the criterion.
     pub value: f64,
     /// Evaluations of the criterion and its gradient with all observations.
     pub n_evaluations: usize,
-    /// Starts whose search could not even begin, because the covariance had no factor there.
+    /// Starts with no search at all, because the covariance had no factor there.
     pub n_failed_starts: usize,
 }
 
-/// The tolerance of values where a search sees a quarter of the observations.
+/// The tolerance of values in a search with a quarter of the observations.
 const ROUGH: f64 = 1e-6;
-/// The curvature of the evidence grows as n in ln σ², and about as this power of n in the others: in a box that does not grow, further
-/// observations tell less and less of a smooth function. Chosen with [`ROUGH`] by evaluations on samples of two kernels in three dimensions.
+/// The power of n by which the curvature of the evidence grows in all parameters except ln σ²,
+/// where it grows as n.
+///
+/// In a box of constant size, further observations add less and less information about a smooth
+/// function. Chosen together with [`ROUGH`] by counting evaluations on samples of two kernels in
+/// three dimensions.
 const SMOOTH_GROWTH: f64 = 0.25;
 
-/// Fits hyperparameters by multi-start L-BFGS-B in their logarithms, from `start` and random points within the bounds.
+/// Fits hyperparameters by multi-start L-BFGS-B in their logarithms, from `start` and random points
+/// within the bounds.
 ///
-/// Of 512 observations or more, all starts first see a quarter, and the best of these searches goes on with all, with the curvature that
-/// it found: an evaluation with a quarter costs a 64th. The quarter is spread evenly over their order, without a period.
+/// With 512 observations or more, all starts first use a quarter of them, and the best of these
+/// searches continues with all observations and with the curvature found so far: an evaluation with
+/// a quarter costs a 64th. The quarter is spread evenly over the order of observations, without a
+/// period.
 ///
 /// # Errors
 /// If no start has a finite value.
@@ -170,7 +177,8 @@ pub fn fit(
     Ok(found)
 }
 
-/// Returns true for one in four numbers: those whose multiple of the golden ratio has a fraction below 1/4.
+/// Returns true for one in four numbers: if the product with the golden ratio has a fraction
+/// below 1/4.
 fn is_in_quarter(index: u64) -> bool {
     const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15; // the fraction times 2^64
     index.wrapping_mul(GOLDEN) >> 62 == 0
@@ -189,7 +197,8 @@ impl<'a> Problem<'a> {
         Self { family, dim: inputs.dim(), workspace: Workspace::new(inputs, y), options }
     }
 
-    /// The best of a local search from each start, and that search with the curvature that it found.
+    /// The best of the local searches from each start, and its search state with the curvature
+    /// found.
     fn search(&mut self, starts: &[Vec<f64>]) -> Result<(Fitted, Lbfgsb), GpError> {
         let mut best: Option<(LocalMaximum, Lbfgsb)> = None;
         let (mut n_evaluations, mut n_failed_starts, mut last_error) = (0, 0, None);
@@ -218,7 +227,8 @@ impl<'a> Problem<'a> {
         }
     }
 
-    /// The maximum that a local search from `theta` finds. With a number it goes on from a search that had so many times fewer observations.
+    /// The maximum found by a local search from `theta`. With `more`, it continues a search with
+    /// that many times fewer observations.
     fn climb(
         &mut self,
         theta: &[f64],
@@ -288,7 +298,8 @@ impl<'a> Problem<'a> {
         Ok(Hyperparameters { kernel, noise_variance: theta[n + 1].exp() })
     }
 
-    /// Uniform within the middle of the (logarithmic) bounds: ends give degenerate models.
+    /// Uniform within the middle of the (logarithmic) bounds, because the ends give degenerate
+    /// models.
     fn random_start(&self, lower: &[f64], upper: &[f64], stream: &mut Stream) -> Vec<f64> {
         lower
             .iter()

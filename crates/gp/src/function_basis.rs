@@ -1,4 +1,4 @@
-//! The leading directions of a feature map: a short list of numbers for a function.
+//! The leading directions of a feature map, which represent a function by a short list of numbers.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,18 +8,20 @@ use fedbo_optim::{Points, sobol};
 use crate::linalg::{gram_of_columns, leading_eigenvectors};
 use crate::{FeatureMap, GpError, lanes};
 
-/// Points by which the mean over the cube is taken.
+/// Number of points for the mean over the cube.
 const N_POINTS: usize = 1024;
 
-/// The r functions ψ_1 … ψ_r of a feature map that carry most of its variance over the cube (Mercer's expansion, by the features).
+/// The r functions ψ_1 … ψ_r of a feature map with the largest share of its variance over the cube
+/// (Mercer's expansion in the features).
 ///
 /// ψ(x) = Rᵀ φ(x),   E_x[φ(x) φ(x)ᵀ] = R diag(γ) Rᵀ + rest,   γ_1 ≥ γ_2 ≥ … ≥ γ_r
 ///
-/// With w ~ N(0, I) the function ψ(x)·w is that of φ(x)·ω with ω ~ N(0, I), projected on these directions; coefficients are uncorrelated
-/// over the cube, with variances γ_j. Shapes: φ M, R M×r, ψ r. The mean is over 1024 points of a Sobol sequence.
+/// With w ~ N(0, I), the function ψ(x)·w is φ(x)·ω with ω ~ N(0, I), projected on these directions.
+/// Coefficients are uncorrelated over the cube, with variances γ_j. Shapes: φ M, R M×r, ψ r. The
+/// mean is over 1024 points of a Sobol sequence.
 ///
-/// Parties that have equal maps have equal directions up to rounding, as the variances γ_j of random features differ; where a variance is
-/// itself rounding, so is its function.
+/// Parties with equal maps have equal directions up to rounding, because the variances γ_j of
+/// random features differ. If a variance is at rounding level, its function is arbitrary.
 #[derive(Clone)]
 pub struct FunctionBasis {
     map: Arc<FeatureMap>,
@@ -36,7 +38,7 @@ impl fmt::Debug for FunctionBasis {
 }
 
 impl FunctionBasis {
-    /// The first `rank` directions, or M where the map has no more. Cost O(M³).
+    /// The first `rank` directions, at most M. Cost O(M³).
     ///
     /// # Errors
     /// If the decomposition fails.
@@ -72,7 +74,7 @@ impl FunctionBasis {
         &self.map
     }
 
-    /// γ, r numbers, the largest first.
+    /// γ, r numbers in descending order.
     pub fn variances(&self) -> &[f64] {
         &self.variances
     }
@@ -82,7 +84,7 @@ impl FunctionBasis {
         &self.means
     }
 
-    /// The feature map, to be shared.
+    /// A shared reference to the feature map.
     pub(crate) fn shared_map(&self) -> Arc<FeatureMap> {
         Arc::clone(&self.map)
     }
@@ -95,7 +97,7 @@ impl FunctionBasis {
         psi
     }
 
-    /// Ψ, one row of r numbers a point.
+    /// Ψ, one row of r numbers per point.
     pub fn rows(&self, points: &Points) -> Vec<Vec<f64>> {
         points.rows().map(|x| self.values(x)).collect()
     }
@@ -109,7 +111,7 @@ impl FunctionBasis {
         work(self, x, phi, psi);
     }
 
-    /// ψ(x) by way of φ(x), which has padding.
+    /// ψ(x) computed from φ(x), which has padding.
     #[inline(always)]
     pub(crate) fn values_into(&self, x: &[f64], phi: &mut [f64], psi: &mut [f64]) {
         self.map.features_into(x, phi);
@@ -118,7 +120,7 @@ impl FunctionBasis {
         }
     }
 
-    /// R c: weights of the features (M) whose function φ(x)·(R c) is ψ(x)·c.
+    /// R c: the weights of the features (M) for which φ(x)·(R c) equals ψ(x)·c.
     ///
     /// # Panics
     /// If there are not r coefficients.
@@ -136,7 +138,8 @@ impl FunctionBasis {
         weights
     }
 
-    /// Rᵀ ω: the coefficients (r) of the part of φ(x)·ω that the shared functions span; those of R c are c.
+    /// Rᵀ ω: the coefficients (r) of the part of φ(x)·ω in the span of the shared functions. For
+    /// ω = R c they are c.
     ///
     /// # Panics
     /// If there are not M weights.
@@ -146,7 +149,7 @@ impl FunctionBasis {
         directions.map(|row| lanes::wide_dot(&row[..weights.len()], weights)).collect()
     }
 
-    /// R c: weights of the features, with padding, whose function is ψ(x)·c.
+    /// R c: the weights of the features, with padding, for the function ψ(x)·c.
     #[inline(always)]
     pub(crate) fn combine_into(&self, coefficients: &[f64], weights: &mut [f64]) {
         weights.fill(0.0);
@@ -173,8 +176,9 @@ pub(crate) mod tests {
         Arc::new(FeatureMap::draw(&description, &mut test_stream(1)).unwrap())
     }
 
-    /// Over other points of the cube, products of coefficients average to γ on the diagonal and to 0 beside it, and what the
-    /// leading directions leave of ‖φ‖² = 1 is what their variances leave of 1.
+    /// Over other points of the cube, products of coefficients average to γ on the diagonal and to
+    /// 0 off it. The part of ‖φ‖² = 1 outside the leading directions is 1 minus the sum of their
+    /// variances.
     #[test]
     fn coefficients_are_uncorrelated_over_the_cube() {
         let basis = FunctionBasis::new(map(), 12).unwrap();
@@ -193,7 +197,7 @@ pub(crate) mod tests {
         assert!(kept > 0.95 && kept <= 1.0 + 1e-9, "{kept}");
     }
 
-    /// A function of the span has the same values by its coefficients as by its weights.
+    /// A function in the span has the same values by its coefficients and by its weights.
     #[test]
     fn coefficients_and_weights_are_one_function() {
         let map = map();

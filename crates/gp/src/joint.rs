@@ -12,8 +12,9 @@ use crate::{Columns, GpError, Kernel, Posterior, lanes};
 ///
 /// f = β f₀ + k(D, X) v,   v = α + β (K + σ²I)⁻¹(−f₀(X) − σ ε),   f₀ = L z ~ N(0, k(D, D))
 ///
-/// The law is N(mean, β² cov) as with [`Posterior::sample_dense`]; the prior's factor L is kept, so a draw costs
-/// O(N² + N n) instead of O(N³) as long as the kernel stays the same, or O(N r + N n) with a factor of rank r.
+/// The distribution is N(mean, β² cov) as with [`Posterior::sample_dense`]. The prior's factor L is
+/// kept, so a draw costs O(N² + N n) instead of O(N³) as long as the kernel stays the same, or
+/// O(N r + N n) with a factor of rank r.
 #[derive(Clone, Debug)]
 pub struct JointSampler {
     kernel: Kernel,
@@ -30,7 +31,8 @@ enum PriorFactor {
 }
 
 impl JointSampler {
-    /// Prior variance that a low-rank factor may miss at a point, as a share of the signal variance.
+    /// Prior variance that a low-rank factor may omit at a point, as a share of the signal
+    /// variance.
     const MISSING: f64 = 1e-12;
 
     /// Factors the prior covariance of the domain. Cost O(N³).
@@ -42,9 +44,10 @@ impl JointSampler {
         Ok(Self::with_factor(kernel, domain, prior_factor))
     }
 
-    /// Factors the prior covariance by a Cholesky factorization that pivots on the largest remaining variance and stops once
-    /// that is 1e-12 of the signal variance: what remains is positive semidefinite, so every entry of L Lᵀ is within that
-    /// of the kernel's. For a smooth kernel on a dense domain the rank r is far below N. Cost O(N r²) and N r numbers.
+    /// Factors the prior covariance by a Cholesky factorization that pivots on the largest
+    /// remaining variance. It stops once that is 1e-12 of the signal variance. The remainder is
+    /// positive semidefinite, so every entry of L Lᵀ differs from the kernel's by at most that. For
+    /// a smooth kernel on a dense domain the rank r is far below N. Cost O(N r²) and N r numbers.
     pub fn low_rank(kernel: Kernel, domain: Points) -> Self {
         let prior_factor = pivoted_factor(&kernel, &domain, Self::MISSING);
         Self::with_factor(kernel, domain, prior_factor)
@@ -66,7 +69,7 @@ impl JointSampler {
         Self { kernel, domain, prior_factor, index_of }
     }
 
-    /// The kernel whose prior is factored.
+    /// The kernel of the factored prior.
     pub fn kernel(&self) -> &Kernel {
         &self.kernel
     }
@@ -81,7 +84,7 @@ impl JointSampler {
         self.index_of.get(&bits(x)).copied()
     }
 
-    /// Draws the function at every point of the domain, in its order.
+    /// Draws the function at every point of the domain, in order.
     ///
     /// # Errors
     /// If an observed input is not in the domain.
@@ -146,7 +149,8 @@ impl LowRank {
         &self.rows[index * self.stride..(index + 1) * self.stride]
     }
 
-    /// f = L (β z + L_Xᵀ v): as k(D, X) = L L_Xᵀ, one product with L gives prior draw and correction. Cost O(N r + n r).
+    /// f = L (β z + L_Xᵀ v): because k(D, X) = L L_Xᵀ, one product with L gives prior draw and
+    /// correction. Cost O(N r + n r).
     fn sample(
         &self,
         posterior: &Posterior,
@@ -176,7 +180,7 @@ impl LowRank {
     }
 }
 
-/// L by rows, with the variance that L Lᵀ misses at each point at most `missing` of the signal variance.
+/// L by rows. L Lᵀ omits at most `missing` of the signal variance at each point.
 fn pivoted_factor(kernel: &Kernel, domain: &Points, missing: f64) -> PriorFactor {
     let (n, all) = (domain.len(), Columns::new(domain));
     let mut left = vec![kernel.outputscale(); n];
@@ -213,7 +217,7 @@ fn pivoted_factor(kernel: &Kernel, domain: &Points, missing: f64) -> PriorFactor
     PriorFactor::LowRank(LowRank { rank, stride, rows })
 }
 
-/// Coordinates as bit patterns, −0 and 0 alike, so that exact equality can be hashed.
+/// Coordinates as bit patterns with −0 equal to 0, so that exact equality can be hashed.
 fn bits(x: &[f64]) -> Vec<u64> {
     x.iter().map(|v| (v + 0.0).to_bits()).collect()
 }

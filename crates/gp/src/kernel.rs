@@ -102,7 +102,7 @@ impl Kernel {
         work(self, x, columns, out);
     }
 
-    /// The body of [`Kernel::row`], to be inlined into a vectorised caller.
+    /// The body of [`Kernel::row`], for inlining into a vectorised caller.
     #[inline(always)]
     pub(crate) fn row_into(&self, x: &[f64], columns: &Columns, out: &mut [f64]) {
         let (present, padding) = out.split_at_mut(columns.len());
@@ -251,7 +251,8 @@ fn matern52(r2: f64) -> (f64, f64) {
     ((1.0 + s + s * s / 3.0) * e, (5.0 / 3.0) * (1.0 + s) * e)
 }
 
-/// Points infinitely far apart, in units of a tiny length scale, must have covariance 0 and not inf·0.
+/// Points that are infinitely far apart in units of a tiny length scale have covariance 0 instead
+/// of inf·0.
 #[inline(always)]
 fn bounded(s: f64) -> f64 {
     if s > 1e100 { 1e100 } else { s }

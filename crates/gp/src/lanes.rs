@@ -1,9 +1,10 @@
-//! Elementwise mathematics over slices, written so that the compiler vectorises it, and the dispatch to the machine's
-//! widest vector unit (AVX-512, AVX2, NEON or plain).
+//! Elementwise mathematics over slices, written so that the compiler vectorises it, and the
+//! dispatch to the machine's widest vector unit (AVX-512, AVX2, NEON or plain).
 //!
-//! No fused multiply-add and fixed summation order: the same numbers on every machine, whatever its vector width.
+//! There is no fused multiply-add and the summation order is fixed, so results are the same on
+//! every machine and vector width.
 
-/// Numbers that are summed in parallel; buffers are padded to a multiple of it.
+/// Number of partial sums computed in parallel; buffers are padded to a multiple of it.
 pub(crate) const LANES: usize = 8;
 
 /// `n` rounded up to a multiple of [`LANES`].
@@ -11,10 +12,12 @@ pub(crate) fn padded(n: usize) -> usize {
     n.div_ceil(LANES) * LANES
 }
 
-/// Declares a function whose body is compiled for every vector unit and runs on the widest one of this machine.
+/// Declares a function with a body that is compiled for every vector unit and runs on the widest
+/// one.
 ///
-/// What the body calls should be `#[inline(always)]`, as the functions of this module are: anything that is not inlined
-/// stays compiled for the narrowest machine. (A closure would not be inlined, hence a macro.)
+/// Functions called by the body should be `#[inline(always)]`, like the functions of this module:
+/// code that is not inlined is compiled for the narrowest machine. (A closure would not be inlined,
+/// hence a macro.)
 macro_rules! vectorized {
     ($(#[$meta:meta])* $visibility:vis fn $name:ident($($argument:ident: $type:ty),* $(,)?) $(-> $output:ty)? $body:block) => {
         $(#[$meta])*
@@ -138,7 +141,8 @@ pub(crate) fn add_scaled(y: &mut [f64], a: f64, x: &[f64]) {
 /// The sum of partial sums, always in the same order.
 #[inline(always)]
 pub(crate) fn fold(sums: [f64; LANES]) -> f64 {
-    // Hidden from the optimiser, which would else narrow the loops before it to the pairs of lanes added here.
+    // Hidden from the optimiser, which would otherwise narrow the loops above to the pairs of lanes
+    // added here.
     let s = std::hint::black_box(sums);
     ((s[0] + s[4]) + (s[2] + s[6])) + ((s[1] + s[5]) + (s[3] + s[7]))
 }
@@ -149,12 +153,13 @@ const ROUNDER: f64 = 6_755_399_441_055_744.0;
 /// Arguments up to this size are reduced exactly by the three-part π/2 below.
 pub(crate) const LARGEST_FAST_ANGLE: f64 = 1.0e6;
 
-/// Cosine of every element of `angles`, in place. `bound` is at least the largest magnitude: up to 1e6 the absolute
-/// error is below 4e-16, beyond (or for a bound that is NaN) the standard library's cosine is taken.
+/// Cosine of every element of `angles`, in place. `bound` is at least the largest magnitude. Up to
+/// 1e6 the absolute error is below 4e-16; beyond that, or if the bound is NaN, the standard
+/// library's cosine is used.
 #[inline(always)]
 pub(crate) fn cos(angles: &mut [f64], bound: f64) {
     if bound <= LARGEST_FAST_ANGLE {
-        // Two chains of operations at a time: one alone would wait for its own results.
+        // Two independent chains of operations: a single chain would stall on its own results.
         let (left, right) = angles.split_at_mut(angles.len() / (2 * LANES) * LANES);
         let (right, rest) = right.split_at_mut(left.len());
         for (a, b) in left.iter_mut().zip(right) {
@@ -287,7 +292,7 @@ mod tests {
         }
     }
 
-    /// The standard library's functions are the oracle; tolerances are those that the docs promise.
+    /// The standard library's functions are the oracle; tolerances are those in the documentation.
     #[test]
     fn sine_and_cosine_agree_with_the_standard_library() {
         for span in [1.0, 100.0, 1e4, 9.9e5] {

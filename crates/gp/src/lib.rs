@@ -1,12 +1,13 @@
 //! Gaussian-process surrogates: kernels, exact posteriors, random features, function samples, hyperparameter fits.
 //!
-//! Decides what is believed of an unknown function after some observations, and draws functions from that belief.
-//! Knows nothing of federations, strategies, search spaces or files; inputs live in `[0,1]^d`, randomness is a
-//! [`fedbo_streams::Stream`]. [`linalg`] is the one place that names the linear-algebra backend, `lanes` the one that
-//! dispatches to the machine's vector units.
+//! Computes posteriors over unknown functions from observations, and draws functions from them.
+//! Inputs live in `[0,1]^d`, and randomness comes from a [`fedbo_streams::Stream`]. This crate has
+//! no knowledge of federations, strategies, search spaces or files. Only [`linalg`] names the
+//! linear-algebra backend, and only `lanes` dispatches to the machine's vector units.
 //!
 //! Start at [`Kernel`] and [`Posterior`], then [`FeatureMap`] and [`WeightPosterior`].
 
+mod bad_tail;
 mod decay;
 mod evidence;
 mod feature_error;
@@ -82,7 +83,7 @@ pub enum GpError {
         what: &'static str,
         /// Its length.
         found: usize,
-        /// The length that fits.
+        /// The expected length.
         expected: usize,
     },
     /// An observed input is not a point of the finite domain that is sampled on.

@@ -1,4 +1,5 @@
-//! Symmetric positive-definite matrices and their Cholesky factors: the one place that names the backend (faer).
+//! Symmetric positive-definite matrices and their Cholesky factors: the only module that names the
+//! backend (faer).
 //!
 //! Factors are kept as packed rows, so that a solve runs over contiguous memory and appending an observation costs O(n²).
 
@@ -13,7 +14,7 @@ use crate::lanes;
 
 pub(crate) use square::{Square, width_of_piece};
 
-/// A matrix has no Cholesky factor even with the largest jitter, or is not finite.
+/// A matrix is not finite, or has no Cholesky factor even with the largest jitter.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error(
     "a {size}×{size} covariance matrix is not positive definite, even with jitter of 1e-6 times its mean diagonal {mean_diagonal}"
@@ -49,7 +50,7 @@ impl PackedLower {
         &self.data[i * (i + 1) / 2..(i + 1) * (i + 2) / 2]
     }
 
-    /// Row i, to be written.
+    /// Row i, mutable.
     #[inline(always)]
     pub fn row_mut(&mut self, i: usize) -> &mut [f64] {
         &mut self.data[i * (i + 1) / 2..(i + 1) * (i + 2) / 2]
@@ -58,7 +59,7 @@ impl PackedLower {
     /// A b for this lower-triangular A. Cost O(n²).
     ///
     /// # Panics
-    /// If `b` has not n entries.
+    /// If `b` does not have n entries.
     pub(crate) fn multiply(&self, b: &[f64]) -> Vec<f64> {
         assert_eq!(b.len(), self.n);
         lanes::vectorized! {
@@ -76,7 +77,7 @@ impl PackedLower {
     /// b ← Aᵀ b for this lower-triangular A. Cost O(n²).
     ///
     /// # Panics
-    /// If `b` has not n entries.
+    /// If `b` does not have n entries.
     pub(crate) fn transpose_multiply(&self, b: &mut [f64]) {
         assert_eq!(b.len(), self.n);
         lanes::vectorized! {
@@ -115,7 +116,8 @@ impl SpdFactor {
         Self::filled(matrix.size(), |square| square.unpack(matrix))
     }
 
-    /// [`SpdFactor::new`] of the n×n matrix that `fill` writes, anew before every attempt.
+    /// [`SpdFactor::new`] for the n×n matrix that `fill` writes; `fill` is called before every
+    /// attempt.
     pub(crate) fn filled(
         n: usize,
         fill: impl FnMut(&mut Square),
@@ -130,7 +132,7 @@ impl SpdFactor {
         self.lower.size()
     }
 
-    /// The jitter that was added to the diagonal, in absolute terms; 0 for a well-conditioned matrix.
+    /// The jitter added to the diagonal, in absolute terms; 0 for a well-conditioned matrix.
     pub fn jitter(&self) -> f64 {
         self.jitter
     }
@@ -143,11 +145,11 @@ impl SpdFactor {
     /// Extends A by one row and column: `row` holds A's new entries (n, 0) to (n, n). Cost O(n²).
     ///
     /// # Errors
-    /// If the extended matrix is not positive definite at the jitter in use; the factor is then unchanged and the
-    /// caller factors the whole matrix anew.
+    /// If the extended matrix is not positive definite at the current jitter. The factor is then
+    /// unchanged, and the caller refactors the whole matrix.
     ///
     /// # Panics
-    /// If `row` has not n+1 entries.
+    /// If `row` does not have n+1 entries.
     pub fn append(&mut self, row: &[f64]) -> Result<(), NotPositiveDefinite> {
         let n = self.size();
         assert_eq!(row.len(), n + 1, "a row of {} entries for a factor of size {n}", row.len());
@@ -163,9 +165,10 @@ impl SpdFactor {
         Ok(())
     }
 
-    /// Extends A by several rows as [`SpdFactor::append`] does one by one, to the last bit, but reading the factor once:
-    /// `rows[k]` holds the entries (n + k, 0) to (n + k, n + k). Returns how many were appended before the first whose
-    /// matrix is not positive definite at the jitter in use. Cost O(n²) a row.
+    /// Extends A by several rows with the same bits as repeated [`SpdFactor::append`], but reads
+    /// the factor once. `rows[k]` holds the entries (n + k, 0) to (n + k, n + k). Returns the
+    /// number of rows appended before the first whose matrix is not positive definite at the
+    /// current jitter. Cost O(n²) per row.
     ///
     /// # Panics
     /// If a row has another length.
@@ -205,7 +208,8 @@ impl SpdFactor {
         self.size() - n
     }
 
-    /// The diagonal entry of L for a new row: `solved` holds its other entries, `diagonal` that of A.
+    /// The diagonal entry of L for a new row: `solved` holds the row's other entries, `diagonal`
+    /// the diagonal entry of A.
     fn pivot(&self, solved: &[f64], diagonal: f64) -> Option<f64> {
         let pivot = diagonal + self.jitter - lanes::wide_dot(solved, solved);
         // A pivot at rounding level relative to the diagonal is noise: refactor with a jitter instead.
@@ -215,7 +219,7 @@ impl SpdFactor {
     /// b ← L⁻¹ b. Cost O(n²).
     ///
     /// # Panics
-    /// If `b` has not n entries.
+    /// If `b` does not have n entries.
     pub fn solve_lower(&self, b: &mut [f64]) {
         assert_eq!(b.len(), self.size());
         lanes::vectorized! {
@@ -233,7 +237,7 @@ impl SpdFactor {
     /// b ← L⁻ᵀ b. Cost O(n²).
     ///
     /// # Panics
-    /// If `b` has not n entries.
+    /// If `b` does not have n entries.
     pub fn solve_upper(&self, b: &mut [f64]) {
         assert_eq!(b.len(), self.size());
         lanes::vectorized! {
@@ -273,15 +277,15 @@ impl SpdFactor {
         square.pack()
     }
 
-    /// L⁻¹, for many solves with one right-hand side each: they then wait for no earlier entry of their own result.
-    /// Cost O(n³).
+    /// L⁻¹, for many solves with one right-hand side each, which then do not wait for earlier
+    /// entries of their own result. Cost O(n³).
     pub(crate) fn inverse_factor(&self) -> PackedLower {
         let (factor, mut inverse) = (self.unpacked(), Square::new(self.size()));
         invert_lower_triangular(inverse.as_mut(), factor.as_ref(), Par::Seq);
         inverse.pack()
     }
 
-    /// L in the backend's layout, for many solves of [`solve_lower_block`]. Cost O(n²).
+    /// L in the backend's layout, for many calls of [`solve_lower_block`]. Cost O(n²).
     pub(crate) fn unpacked(&self) -> Square {
         let mut square = Square::new(self.size());
         square.unpack(&self.lower);
@@ -302,7 +306,8 @@ impl SpdFactor {
     }
 }
 
-/// B ← L⁻¹ B for whole columns of length n, one after the other in `columns`. Cost O(n²) a column.
+/// B ← L⁻¹ B for whole columns of length n, stored consecutively in `columns`. Cost O(n²) per
+/// column.
 pub(crate) fn solve_lower_block(factor: &Square, columns: &mut [f64]) {
     let n = factor.size();
     if n == 0 {
@@ -316,8 +321,8 @@ pub(crate) fn solve_lower_block(factor: &Square, columns: &mut [f64]) {
     );
 }
 
-/// The `n` largest eigenvalues of a symmetric matrix, largest first, and their eigenvectors of length 1 whose largest entry is
-/// positive. Cost O(n³) of the matrix's rows.
+/// The `n` largest eigenvalues of a symmetric matrix in descending order, and their unit
+/// eigenvectors, each with a positive largest entry. Cost O(n³) in the matrix's rows.
 ///
 /// # Errors
 /// If the matrix is not finite or the iteration does not converge.

@@ -9,9 +9,9 @@ use crate::{Family, GpError, Kernel};
 /// Observations of several tasks.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TaskObservations {
-    /// Inputs of all of them, n×d.
+    /// Inputs of all observations, n×d.
     pub inputs: Points,
-    /// Task of each, counted from 0.
+    /// Task of each observation, counted from 0.
     pub tasks: Vec<usize>,
     /// Outputs, n.
     pub y: Vec<f64>,
@@ -157,10 +157,11 @@ impl MultiTaskPosterior {
         Ok(Self { inverse: factor.inverse(), hyperparameters, observations, alpha })
     }
 
-    /// Fits hyperparameters from one start by maximum posterior density, with L-BFGS-B, and conditions on the observations. Cost
-    /// O(n³ + n² d) an evaluation.
+    /// Fits hyperparameters from one start by maximum posterior density, with L-BFGS-B, and
+    /// conditions on the observations. Cost O(n³ + n² d) per evaluation.
     ///
-    /// Swersky et al. (2013) average over samples of the hyperparameters; here the mode stands for them.
+    /// Swersky et al. (2013) average over samples of the hyperparameters; this fit uses the mode
+    /// instead.
     ///
     /// # Errors
     /// If the start has no posterior.
@@ -198,7 +199,7 @@ impl MultiTaskPosterior {
         &self.hyperparameters
     }
 
-    /// The observations that it is conditioned on.
+    /// The observations that it conditions on.
     pub fn observations(&self) -> &TaskObservations {
         &self.observations
     }
@@ -212,7 +213,7 @@ impl MultiTaskPosterior {
     /// Mean and variance of task t's latent function at x; writes their gradients. Cost O(n²).
     ///
     /// # Panics
-    /// If a length differs or there is no such task.
+    /// If a length differs or the task does not exist.
     pub fn predict(
         &self,
         task: usize,
@@ -320,7 +321,7 @@ fn evidence(
     let mut of_noise = 0.0;
     for i in 0..n {
         for (j, inverse) in inverse.row(i).iter().enumerate() {
-            // Off the diagonal each pair stands for two entries.
+            // Off the diagonal each pair represents two entries.
             let pair = (alpha[i] * alpha[j] - inverse) * if i == j { 0.5 } else { 1.0 };
             let (x, z) = (observations.inputs.row(i), observations.inputs.row(j));
             let (rho, slope) = profile(kernel.family(), squared_distance(kernel, x, z));
@@ -403,7 +404,8 @@ mod tests {
         }
     }
 
-    /// One task is a Gaussian process; tasks that do not covary are several; predictions' gradients are differences.
+    /// One task is a Gaussian process; tasks without covariance are independent ones; gradients of
+    /// predictions match differences.
     #[test]
     fn without_covariance_each_task_is_on_its_own() {
         let data = observations(18, 3);
@@ -436,8 +438,8 @@ mod tests {
         }
     }
 
-    /// Task 1 is task 0 observed elsewhere, task 2 its negative: the fit sees both, and predicts task 0 far better than its
-    /// own observations do.
+    /// Task 1 is task 0 observed elsewhere, task 2 its negative: the fit detects both, and predicts
+    /// task 0 far better than its own observations do.
     #[test]
     fn a_fit_finds_which_tasks_are_alike() {
         let mut data = observations(60, 3);

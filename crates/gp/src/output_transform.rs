@@ -1,4 +1,4 @@
-//! Outputs brought nearer to what a stationary Gaussian process can model.
+//! Transforms outputs so that a stationary Gaussian process models them better.
 
 use std::fmt;
 
@@ -6,20 +6,23 @@ use serde::{Serialize, Serializer};
 
 use crate::Standardizer;
 
-/// Powers that are compared, evenly spaced.
+/// Number of evenly spaced powers to compare.
 const N_POWERS: u32 = 60;
-/// Of these, how many steps apart the first are that are tried: the likelihood has one maximum.
+/// Distance in steps between the powers tried first: the likelihood has a single maximum.
 const STRIDE: usize = 5;
 
-/// A family of strictly increasing maps of standardized outputs z, whose parameters follow from the outputs.
+/// A family of strictly increasing maps of standardized outputs z, with parameters determined by
+/// the outputs. Except for [`Warping::SignedLog`], penalties are compressed first
+/// ([`Standardizer::robust`]).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Warping {
     /// The power transform of Yeo & Johnson (2000), with λ between two bounds:
     ///
     /// ψ(z) = ((1 + z)^λ − 1)/λ for z ≥ 0,   ψ(z) = −((1 − z)^(2−λ) − 1)/(2 − λ) for z < 0
     ///
-    /// and the logarithm where a power is 0. λ = 1 is the identity; a larger one draws in bad outputs far below the rest, which would
-    /// else set the scale of all that is learned of the good ones (Cowen-Rivers et al. 2022).
+    /// and the logarithm if a power is 0. λ = 1 is the identity. A larger λ compresses bad outputs
+    /// far below the rest, which would otherwise set the scale of the model for the good ones
+    /// (Cowen-Rivers et al. 2022).
     Power {
         /// The smallest λ.
         low: f64,
@@ -30,25 +33,27 @@ pub enum Warping {
     ///
     /// ψ(z) = −ln(z* + δ − z),   z* = max z,   δ = the quantile of the gaps z* − z at a share q
     ///
-    /// It tells the best outputs apart, however many decades lie between them and the rest. δ is at least the smallest gap above 0, so that
-    /// ties at the best do not make it vanish, and 1e-12 of a standard deviation.
+    /// It separates the best outputs, however many decades lie between them and the rest. δ is at
+    /// least the smallest gap above 0, so that ties at the best do not make it vanish, and at least
+    /// 1e-12 of a standard deviation.
     LogGap {
         /// q, above 0 and at most 1.
         quantile: f64,
     },
-    /// The logarithm of the size on both sides of 0 (Eriksson & Poloczek 2021, there with s = 1), for outputs of which the sign counts:
+    /// The logarithm of the magnitude on both sides of 0 (Eriksson & Poloczek 2021, there with
+    /// s = 1), for outputs with a meaningful sign:
     ///
     /// ψ(y) = sign(y) ln(1 + |y|/s),   s = the median of the sizes |y| above 0, at most four times their lower quartile
     ///
-    /// up to |y| = 1e4 s, and beyond it towards a bound, ln(1 + u₀) + 1 − (1 + u₀)/(1 + |y|/s) with u₀ = 1e4, so that penalties of any size
-    /// leave apart what is near 0.
+    /// up to |y| = 1e4 s. Beyond it, the value approaches a bound, ln(1 + u₀) + 1 − (1 + u₀)/(1 +
+    /// |y|/s) with u₀ = 1e4, so that penalties of any size leave values near 0 separate.
     SignedLog,
 }
 
 impl Warping {
-    /// None but an affine map.
+    /// Only an affine map.
     pub const AFFINE: Self = Self::Power { low: 1.0, high: 1.0 };
-    /// The power transform with λ in `[0, 2]`, all of which are onto.
+    /// The power transform with λ in `[0, 2]`; all of these maps are onto.
     pub const YEO_JOHNSON: Self = Self::Power { low: 0.0, high: 2.0 };
 }
 
@@ -62,7 +67,8 @@ enum Warp {
     SignedLog(f64),
 }
 
-/// Standardized outputs through a [`Warping`], standardized again. It increases strictly, so that the order of outputs stays.
+/// Standardized outputs after a [`Warping`], standardized again. It is strictly increasing, so the
+/// order of outputs is kept.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct OutputTransform {
     before: Standardizer,
@@ -71,18 +77,20 @@ pub struct OutputTransform {
 }
 
 impl OutputTransform {
-    /// The transform for these finite outputs: of powers, the one under which they are most likely a normal sample:
+    /// The transform for these finite outputs. For powers, λ maximizes the likelihood of the
+    /// outputs as a normal sample:
     ///
     /// max_λ −n/2 ln var ψ(z) + (λ − 1) Σ_i sign(z_i) ln(1 + |z_i|)
     ///
-    /// The identity for fewer than three outputs or constant ones. Cost O(n), with a logarithm of gaps O(n log n).
+    /// Returns the identity for fewer than three outputs or constant ones. Cost O(n), or O(n log n)
+    /// for a logarithm of gaps.
     ///
     /// # Panics
-    /// If bounds of a power are not in order.
+    /// If the bounds of a power are not in order.
     pub fn new(y: &[f64], warping: Warping) -> Self {
         let before = match warping {
-            Warping::SignedLog => Standardizer::RAW, // its 0 is that of the outputs
-            _ => Standardizer::new(y),
+            Warping::SignedLog => Standardizer::RAW, // keeps the zero of the outputs
+            _ => Standardizer::robust(y),
         };
         let z: Vec<f64> = y.iter().map(|v| before.standardize(*v)).collect();
         let warp = match warping {
@@ -105,19 +113,22 @@ impl OutputTransform {
         }
     }
 
-    /// The transformed output. Above z* + δ a logarithm of gaps has no value, and the answer is that just below.
+    /// The transformed output. Above z* + δ a logarithm of gaps is undefined; the result is then
+    /// the value just below.
     pub fn apply(&self, y: f64) -> f64 {
         self.after.standardize(self.warp.apply(self.before.standardize(y)))
     }
 
-    /// The output whose transformed value is z. For λ in `[0, 2]` and the logarithm of gaps every z has one; else, beyond the range of ψ,
-    /// the answer is that of a value at its end, far outside the outputs.
+    /// The output with the transformed value z. For λ in `[0, 2]` and the logarithm of gaps, every
+    /// z has one. Otherwise, beyond the range of ψ, returns the output for a value at the end of
+    /// the range, far outside the outputs.
     pub fn restore(&self, z: f64) -> f64 {
         self.before.restore(self.warp.invert(self.after.restore(z)))
     }
 
-    /// ln of the derivative of the transformed output by the standardized one (of [`Warping::SignedLog`] by the output itself), at an output: by
-    /// their sum over observations, likelihoods under different transforms of standardized outputs can be compared.
+    /// ln of the derivative of the transformed output with respect to the standardized one (for
+    /// [`Warping::SignedLog`], the output itself), at an output. Its sum over observations makes
+    /// likelihoods under different transforms of standardized outputs comparable.
     pub fn ln_slope(&self, y: f64) -> f64 {
         self.warp.ln_slope(self.before.standardize(y)) - self.after.restore_std(1.0).ln()
     }
@@ -176,8 +187,9 @@ fn ln_gap(top: f64, z: f64) -> f64 {
     (top - z).max(f64::EPSILON * top.abs().max(f64::MIN_POSITIVE)).ln()
 }
 
-/// The logarithm of gaps whose δ is the gap's quantile, but no tie with the best: the smallest gap above 0 is the least. The identity for
-/// fewer than three outputs or constant ones.
+/// The logarithm of gaps with δ at a quantile of the gaps. δ is never the gap of a tie with the
+/// best: the smallest gap above 0 is its minimum. Returns the identity for fewer than three outputs
+/// or constant ones.
 fn log_gap(z: &[f64], quantile: f64) -> Warp {
     const LEAST_OFFSET: f64 = 1e-12;
     let best = z.iter().copied().fold(f64::NEG_INFINITY, f64::max);
@@ -193,7 +205,7 @@ fn log_gap(z: &[f64], quantile: f64) -> Warp {
     }
 }
 
-/// The signed logarithm with a typical size; the identity where all outputs are 0.
+/// The signed logarithm with a typical magnitude; the identity if all outputs are 0.
 fn signed_log(y: &[f64]) -> Warp {
     let mut sizes: Vec<f64> = y.iter().map(|v| v.abs()).filter(|size| *size > 0.0).collect();
     sizes.sort_unstable_by(f64::total_cmp);
@@ -209,7 +221,8 @@ fn signed_log(y: &[f64]) -> Warp {
 /// u₀ of [`Warping::SignedLog`].
 const LOG_END: f64 = 1e4;
 
-/// ln(1 + u) up to u₀, and from there on ln(1 + u₀) + 1 − (1 + u₀)/(1 + u), which has the same slope at u₀.
+/// ln(1 + u) up to u₀, and beyond it ln(1 + u₀) + 1 − (1 + u₀)/(1 + u), which has the same slope at
+/// u₀.
 fn bounded_log(u: f64) -> f64 {
     if u <= LOG_END { u.ln_1p() } else { LOG_END.ln_1p() + 1.0 - (1.0 + LOG_END) / (1.0 + u) }
 }
@@ -223,7 +236,7 @@ fn inverse_bounded_log(value: f64) -> f64 {
     }
 }
 
-/// The place of a quantile in a sorted list of n numbers, below n.
+/// Index of a quantile in a sorted list of n numbers, below n.
 fn place(quantile: f64, n: usize) -> usize {
     #[expect(
         clippy::cast_precision_loss,
@@ -235,7 +248,8 @@ fn place(quantile: f64, n: usize) -> usize {
     index.min(n.saturating_sub(1))
 }
 
-/// The most likely of [`N_POWERS`] + 1 evenly spaced powers: every [`STRIDE`]-th is tried, then those beside the best.
+/// The most likely of [`N_POWERS`] + 1 evenly spaced powers. Tries every [`STRIDE`]-th power, then
+/// the neighbours of the best.
 fn most_likely_power(z: &[f64], (low, high): (f64, f64)) -> f64 {
     let logs: Vec<(f64, f64)> = z.iter().map(|v| (v.signum(), v.abs().ln_1p())).collect();
     let slope: f64 = logs.iter().map(|(sign, log)| sign * log).sum();
@@ -302,7 +316,7 @@ fn inverse_yeo_johnson(value: f64, power: f64) -> f64 {
 mod tests {
     use super::*;
 
-    /// The definition, term by term.
+    /// The definition, evaluated term by term.
     #[test]
     fn the_power_transform_is_the_published_one() {
         for (z, power, expected) in [
@@ -320,8 +334,8 @@ mod tests {
         }
     }
 
-    /// Outputs with a long lower tail get a power above 1, with an upper tail below 1, and a symmetric list about 1; the
-    /// transformed ones have mean 0, variance 1 and the order of the outputs.
+    /// Outputs with a long lower tail get a power above 1, with an upper tail below 1, and a
+    /// symmetric list about 1. The transformed outputs have mean 0, variance 1 and the same order.
     #[test]
     fn a_tail_is_drawn_in() {
         let quantiles: Vec<f64> = (1..200).map(|i| f64::from(i) / 200.0).collect();
@@ -343,7 +357,7 @@ mod tests {
         }
     }
 
-    /// Against central differences, whose error is about 1e-9 here.
+    /// Compares slopes with central differences, which have an error of about 1e-9 here.
     #[test]
     fn slopes_are_those_of_the_map() {
         let outputs: Vec<f64> = (0..40).map(|i| -(0.3 * f64::from(i)).exp()).collect();
@@ -364,7 +378,8 @@ mod tests {
         }
     }
 
-    /// Gaps over nine decades are told apart evenly, where the power transform takes the best third for equal.
+    /// Gaps over nine decades are separated evenly, whereas the power transform makes the best
+    /// third nearly equal.
     #[test]
     fn decades_of_gaps_are_told_apart() {
         let gaps = (0..10).map(|i| 10_f64.powi(-i));
@@ -399,7 +414,7 @@ mod tests {
         }
     }
 
-    /// Ordinary slacks stay apart beside a penalty of any size, in the order and with the sign that they have.
+    /// Ordinary slacks stay separate beside a penalty of any size, with their order and sign.
     #[test]
     fn signs_and_small_sizes_survive_penalties() {
         for penalty in [1e3, 1e18, 1e300] {
@@ -412,7 +427,7 @@ mod tests {
                 let restored = map.restore(map.apply(*slack));
                 assert!(slack.abs() > 1e9 || (restored - slack).abs() <= 1e-9 * slack.abs());
             }
-            // Slopes, also beyond the logarithm's end, by central differences.
+            // Slopes by central differences, also beyond the end of the logarithm.
             for slack in [-0.7, 0.4, 30.0, 1e6] {
                 let step = 1e-5 * f64::abs(slack);
                 let slope = (map.apply(slack + step) - map.apply(slack - step)) / (2.0 * step);
@@ -421,7 +436,7 @@ mod tests {
         }
     }
 
-    /// Ties at the best, as of counts, do not make δ vanish.
+    /// Ties at the best, as in counts, do not make δ vanish.
     #[test]
     fn ties_at_the_best_leave_a_gap() {
         let counts: Vec<f64> = (0..40).map(|i| f64::from((i / 8).min(3))).collect();

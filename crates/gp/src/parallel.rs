@@ -1,22 +1,22 @@
-//! Work on large matrices, split over the machine's cores. What is split, and so every result, does not depend on how many cores
-//! take part.
+//! Work on large matrices, split over the machine's cores. The split does not depend on the number
+//! of cores, so neither do the results.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{LazyLock, Mutex, PoisonError};
 
 use fedbo_optim::Points;
 
-/// Rows from which a matrix is worth the start of threads, some 20 µs each.
+/// Minimum number of rows of a matrix that is worth starting threads, which cost about 20 µs each.
 pub(crate) const LARGE: usize = 512;
 
-/// Threads beside the callers' own that may be at work at once in the whole process.
+/// Number of free threads in the whole process, besides the callers' own.
 static FREE: LazyLock<AtomicUsize> = LazyLock::new(|| {
     const MOST: usize = 8;
     let n_cores = std::thread::available_parallelism().map_or(1, |n| n.get().min(MOST));
     AtomicUsize::new(n_cores - 1)
 });
 
-/// A number of threads that was taken from those that are free, and goes back to them.
+/// Threads taken from the free ones; they are returned on drop.
 struct Helpers<'a> {
     free: &'a AtomicUsize,
     n: usize,
@@ -40,11 +40,11 @@ impl Drop for Helpers<'_> {
     }
 }
 
-/// Calls `work` with every item, in any order, on as many threads as there are items and cores are free. These threads have ended when it
-/// returns, so the process may fork.
+/// Calls `work` with every item, in any order, on at most one thread per item and free core. These
+/// threads have ended when it returns, so the process may fork.
 ///
 /// # Panics
-/// If `work` does.
+/// If `work` panics.
 pub(crate) fn for_each<T: Send>(items: Vec<T>, work: impl Fn(T) + Sync) {
     if items.len() < 2 {
         return items.into_iter().for_each(work);
@@ -59,7 +59,7 @@ pub(crate) fn for_each<T: Send>(items: Vec<T>, work: impl Fn(T) + Sync) {
     };
     std::thread::scope(|scope| {
         let start = |_| std::thread::Builder::new().spawn_scoped(scope, run).ok();
-        // Without a thread there is one less that helps.
+        // If a thread cannot be started, there is one helper less.
         let started: Vec<_> = (0..helpers.n).filter_map(start).collect();
         run();
         for thread in started {
@@ -70,8 +70,8 @@ pub(crate) fn for_each<T: Send>(items: Vec<T>, work: impl Fn(T) + Sync) {
     });
 }
 
-/// One number for every point: `write` is given points, one after the other, and room for their numbers. On several threads where the
-/// work is large.
+/// Computes the numbers of every point: `write` receives a block of points and the space for their
+/// numbers. Uses several threads if the work is large.
 pub(crate) fn map_points(
     is_large: bool,
     points: &Points,

@@ -5,16 +5,16 @@ use fedbo_streams::Stream;
 
 use crate::{FeatureMap, GpError, Posterior, lanes, parallel};
 
-/// Settings of the prior draw beneath a [`PathwiseSample`].
+/// Settings of the prior draw of a [`PathwiseSample`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Prior {
-    /// Number of random features of the prior draw. More features, a better prior away from the data; at the data the
-    /// correction is exact whatever their number.
+    /// Number of random features of the prior draw. More features give a better prior away from the
+    /// data; at the data the correction is exact for any number.
     pub n_features: usize,
 }
 
 impl Default for Prior {
-    /// 1024 features: the error of the prior covariance is then about 3 %.
+    /// 1024 features, with an error of the prior covariance of about 3 %.
     fn default() -> Self {
         Self { n_features: 1024 }
     }
@@ -38,7 +38,7 @@ impl<'a> PathwiseSample<'a> {
     /// Draws one function. Cost O(n² + n·n_features).
     ///
     /// # Errors
-    /// If the prior has no feature.
+    /// If the prior has no features.
     pub fn draw(
         posterior: &'a Posterior,
         prior: Prior,

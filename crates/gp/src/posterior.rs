@@ -8,7 +8,7 @@ use fedbo_streams::Stream;
 use crate::linalg::{PackedLower, SpdFactor};
 use crate::{Columns, GpError, Kernel, lanes};
 
-/// Observations that are appended in one pass over the factor: their rows stay in the cache.
+/// Number of observations appended in one pass over the factor: their rows stay in the cache.
 const BLOCK: usize = 8;
 
 /// A Gaussian process conditioned on n observations (FTS eq. (1)).
@@ -41,7 +41,7 @@ impl Posterior {
         inputs: Points,
         y: Vec<f64>,
     ) -> Result<Self, GpError> {
-        assert_eq!(inputs.dim(), kernel.dim(), "inputs have another dimension than the kernel");
+        assert_eq!(inputs.dim(), kernel.dim(), "inputs have a different dimension than the kernel");
         assert_eq!(inputs.len(), y.len(), "{} inputs and {} outputs", inputs.len(), y.len());
         if !(noise_variance.is_finite() && noise_variance >= 0.0) {
             return Err(GpError::Hyperparameter {
@@ -60,8 +60,8 @@ impl Posterior {
         Ok(Self { columns, kernel, noise_variance, inputs, y, factor, alpha })
     }
 
-    /// Adds one observation. Cost O(n²): the factor is extended, not rebuilt, unless the new pivot is too small for the
-    /// jitter in use.
+    /// Adds one observation. Cost O(n²): the factor is extended, not rebuilt, unless the new pivot
+    /// is too small for the current jitter.
     ///
     /// # Errors
     /// As [`Posterior::new`]; the posterior is then unchanged.
@@ -74,8 +74,8 @@ impl Posterior {
         Ok(())
     }
 
-    /// Adds those of the given observations that extend the factor, up to the first that does not, without the new α;
-    /// returns their number.
+    /// Adds the given observations up to the first that cannot extend the factor, without updating
+    /// α. Returns the number added.
     fn push_block(&mut self, inputs: &Points, y: &[f64], range: Range<usize>) -> usize {
         let (n, dim) = (self.len(), inputs.dim());
         let mut all = self.inputs.clone();
@@ -96,7 +96,7 @@ impl Posterior {
         n_added
     }
 
-    /// Adds one observation without the new α.
+    /// Adds one observation without updating α.
     fn push(&mut self, x: &[f64], y: f64) -> Result<(), GpError> {
         let mut row = self.kernel.row(x, &self.columns);
         row.truncate(self.len());
@@ -114,7 +114,8 @@ impl Posterior {
         Ok(())
     }
 
-    /// Adds m observations in order, to the last bit as if each had been [`Posterior::append`]ed. Cost O(n² m).
+    /// Adds m observations in order, with the same bits as repeated [`Posterior::append`]. Cost
+    /// O(n² m).
     ///
     /// # Errors
     /// As [`Posterior::new`].
@@ -129,7 +130,7 @@ impl Posterior {
             let end = (done + BLOCK).min(y.len());
             done += self.push_block(inputs, y, done..end);
             if done < end {
-                self.push(inputs.row(done), y[done])?; // which factors anew
+                self.push(inputs.row(done), y[done])?; // refactors
                 done += 1;
             }
         }
@@ -137,13 +138,14 @@ impl Posterior {
         Ok(self)
     }
 
-    /// Replaces the outputs, inputs unchanged, for instance after they were standardized anew. Cost O(n²).
+    /// Replaces the outputs and keeps the inputs, for example after a new standardization. Cost
+    /// O(n²).
     ///
     /// # Errors
     /// If an output is not finite.
     ///
     /// # Panics
-    /// If there are not n of them.
+    /// If the number of outputs is not n.
     pub fn set_outputs(&mut self, y: Vec<f64>) -> Result<(), GpError> {
         assert_eq!(y.len(), self.len());
         check_finite(&self.inputs, &y)?;
@@ -162,7 +164,7 @@ impl Posterior {
         self.y.len()
     }
 
-    /// Returns true if nothing was observed yet.
+    /// Returns true if there are no observations.
     pub fn is_empty(&self) -> bool {
         self.y.is_empty()
     }
@@ -245,9 +247,9 @@ impl Posterior {
         (mean, covariance)
     }
 
-    /// v = α + β (K + σ²I)⁻¹(−f₀(X) − σ ε) with ε ~ N(0, I), so that β f₀(x) + k(x, X) v is a draw of N(mean, β² cov)
-    /// when f₀ is one of the prior (Wilson et al. 2020). `prior` holds f₀(X); v is padded to the kernel's row
-    /// length. Cost O(n²).
+    /// v = α + β (K + σ²I)⁻¹(−f₀(X) − σ ε) with ε ~ N(0, I), so that β f₀(x) + k(x, X) v is a draw
+    /// of N(mean, β² cov) if f₀ is a draw of the prior (Wilson et al. 2020). `prior` holds f₀(X); v
+    /// is padded to the kernel's row length. Cost O(n²).
     pub(crate) fn path_coefficients(
         &self,
         prior: Vec<f64>,
@@ -267,8 +269,8 @@ impl Posterior {
         v
     }
 
-    /// One draw of the latent function at m points, f ~ N(mean, β² cov), by a Cholesky factor of the dense posterior
-    /// covariance. Cost O(m³): the reference for the faster samplers.
+    /// One draw of the latent function at m points, f ~ N(mean, β² cov), by a Cholesky factor of
+    /// the dense posterior covariance. Cost O(m³). It is the reference for the faster samplers.
     ///
     /// # Errors
     /// If the covariance has no Cholesky factor.
@@ -284,7 +286,7 @@ impl Posterior {
     }
 }
 
-/// Refuses NaN and infinities, naming the observation.
+/// Refuses NaN and infinities; the error names the observation.
 fn check_finite(inputs: &Points, y: &[f64]) -> Result<(), GpError> {
     for (index, (x, y)) in inputs.rows().zip(y).enumerate() {
         if !(y.is_finite() && x.iter().all(|v| v.is_finite())) {

@@ -1,4 +1,4 @@
-//! Mean and variance of a posterior at one point with gradients, and at many points.
+//! Mean and variance of a posterior, at one point with gradients, or at many points.
 
 use std::borrow::Cow;
 
@@ -7,17 +7,19 @@ use fedbo_optim::Points;
 use crate::linalg::{PackedLower, solve_lower_block};
 use crate::{Posterior, lanes};
 
-/// Up to so many observations L⁻¹ is formed for a search: two products with it are then several times faster than two
-/// triangular solves, which wait for themselves row by row. Beyond, both wait for memory.
+/// Maximum number of observations for which a search forms L⁻¹.
+///
+/// Two products with L⁻¹ are then several times faster than two triangular solves, which have
+/// row-by-row dependencies. With more observations both are limited by memory.
 const INVERTED_MAX: usize = 700;
 
-/// Points that are solved for together: a block of right-hand sides stays in the cache.
+/// Number of points solved together: a block of right-hand sides stays in the cache.
 const BLOCK: usize = 64;
 
-/// Fewer points are solved for one by one: the blocked solve copies the factor first.
+/// Fewer points are solved one by one, because the blocked solve first copies the factor.
 const FEW: usize = 16;
 
-/// A posterior that is asked at one point after another, as a search does.
+/// A posterior for predictions at one point after another, as in a search.
 #[derive(Clone, Debug)]
 pub struct Predictor<'a> {
     posterior: Cow<'a, Posterior>,
@@ -51,18 +53,19 @@ impl Prediction<'_> {
         (self.posterior.kernel().outputscale() - explained).max(0.0)
     }
 
-    /// v, n numbers in the order of the observations. A new observation adds one number and leaves the others.
+    /// v, n numbers in the order of the observations. A new observation appends one number and
+    /// leaves the others unchanged.
     pub fn whitened(&self) -> &[f64] {
         &self.whitened
     }
 
-    /// Writes the gradient in x of m·mean(x) + w·v(x) for constants m and w (n), d numbers: with m = 0 and w = −2v that
-    /// of the variance. Cost O(n²).
+    /// Writes the gradient in x of m·mean(x) + w·v(x) for constants m and w (n), d numbers. With
+    /// m = 0 and w = −2v it is the gradient of the variance. Cost O(n²).
     ///
     /// (m α + L⁻ᵀ w)·∂k(X, x)/∂x_j,   ∂k(X_i, x)/∂x_j = −a² g(r_i) (x_j − X_ij)/ℓ_j²
     ///
     /// # Panics
-    /// If w has not n entries, or `gradient` not d.
+    /// If w does not have n entries, or `gradient` does not have d.
     pub fn gradient(&self, mean_weight: f64, mut whitened_weights: Vec<f64>, gradient: &mut [f64]) {
         let posterior = self.posterior;
         assert_eq!(gradient.len(), self.x.len());
@@ -122,12 +125,12 @@ impl Predictor<'_> {
 }
 
 impl Posterior {
-    /// This posterior for predictions at many points one by one. Cost O(n³) up to a few hundred observations.
+    /// A predictor for many single points. Cost O(n³) for up to a few hundred observations.
     pub fn predictor(&self) -> Predictor<'_> {
         Predictor { inverse: self.inverse_for_search(), posterior: Cow::Borrowed(self) }
     }
 
-    /// The same for a posterior that stays as it is: what is formed once serves every search.
+    /// The same for a posterior that does not change: the work is done once for all searches.
     pub fn into_predictor(self) -> Predictor<'static> {
         Predictor { inverse: self.inverse_for_search(), posterior: Cow::Owned(self) }
     }
@@ -136,8 +139,9 @@ impl Posterior {
         (self.len() <= INVERTED_MAX).then(|| self.factor().inverse_factor())
     }
 
-    /// Mean, variance (never below 0) and v of every point in turn, to `visit`; agrees with [`Predictor::predict`] to
-    /// rounding. Cost O(n² m) for m points, by blocked triangular solves.
+    /// Passes mean, variance (never below 0) and v of every point in turn to `visit`. Agrees with
+    /// [`Predictor::predict`] up to rounding. Cost O(n² m) for m points, by blocked triangular
+    /// solves.
     pub fn predict_each(&self, points: &Points, mut visit: impl FnMut(f64, f64, &[f64])) {
         let n = self.len();
         if points.len() < FEW {
@@ -193,7 +197,8 @@ mod tests {
         Posterior::new(kernel, 1e-4, inputs, y).unwrap()
     }
 
-    /// The joint posterior is the oracle, for few points and for several blocks; noise 1e-4 amplifies rounding 1e4 times.
+    /// The joint posterior is the oracle, for few points and for several blocks. Noise of 1e-4
+    /// amplifies rounding 1e4 times.
     #[test]
     fn means_and_variances_are_those_of_the_joint_posterior() {
         for n in [0, 1, 37] {
@@ -211,7 +216,7 @@ mod tests {
         }
     }
 
-    /// With L⁻¹ as with triangular solves, for a noise so small that rounding is amplified 1e6 times.
+    /// L⁻¹ and triangular solves agree for a noise so small that rounding is amplified 1e6 times.
     #[test]
     fn a_formed_inverse_gives_what_solves_give() {
         let kernel = Kernel::isotropic(Family::Matern52, 3, 0.5, 1.0).unwrap();
@@ -270,8 +275,9 @@ mod tests {
         }
     }
 
-    /// A block of observations gives the factor of one after the other to the last bit, also past an observation that
-    /// cannot be appended at the jitter in use (a point again, without noise).
+    /// A block of observations gives the same factor as single appends, to the last bit. This
+    /// includes an observation that cannot be appended at the current jitter (a repeated point
+    /// without noise).
     #[test]
     fn blocks_are_appended_as_single_observations_are() {
         for (noise_variance, repeated) in [(1e-6, false), (0.0, true)] {

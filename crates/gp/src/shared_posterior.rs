@@ -1,4 +1,5 @@
-//! A Gaussian process whose prior mean and covariance come from other parties, conditioned on a party's own observations.
+//! A Gaussian process with prior mean and covariance from other parties, conditioned on a party's
+//! own observations.
 
 mod draw;
 
@@ -11,8 +12,8 @@ use crate::{Columns, FunctionBasis, GpError, Kernel, Remainder, WeightPrior, lan
 
 pub use draw::SharedDraw;
 
-/// The Gaussian process y = s (ψ(x)·w + r(x) + level + noise) with w ~ N(m, Λ), conditioned on n observations, for every size s ≠ 0 at
-/// once.
+/// The Gaussian process y = s (ψ(x)·w + r(x) + level + noise) with w ~ N(m, Λ), conditioned on n
+/// observations, for all sizes s ≠ 0 at once.
 ///
 /// K = Ψ Λ Ψᵀ + ρ k(X, X) + τ² 1 1ᵀ + σ² I = L Lᵀ,   c(x) = Ψ Λ ψ(x) + ρ k(X, x) + τ² 1
 ///
@@ -20,16 +21,17 @@ pub use draw::SharedDraw;
 ///
 /// ln p(y | s) = −½ ‖L⁻¹(y − s Ψ m)‖²/s² − n ln |s| − ½ ln |K| − n/2 ln 2π
 ///
-/// Shapes: X n×d, y n, Ψ n×r. Cost O(n³ + n² r), and O(M r + r² + n²) a point. Only the mean depends on s other than by a factor, so that
-/// a grid of sizes costs hardly more than one. See [`WeightPrior`] for m and Λ, [`Remainder`] for ρ, τ² and σ².
+/// Shapes: X n×d, y n, Ψ n×r. Cost O(n³ + n² r), and O(M r + r² + n²) per point. Only the mean
+/// depends on s by more than a factor, so a grid of sizes costs hardly more than one size. See
+/// [`WeightPrior`] for m and Λ, [`Remainder`] for ρ, τ² and σ².
 #[derive(Clone)]
 pub struct SharedPosterior {
-    /// Missing where no functions are shared.
+    /// `None` if no functions are shared.
     basis: Option<Arc<FunctionBasis>>,
-    /// T with Λ = Tᵀ T: upper triangular, kept as Tᵀ.
+    /// T with Λ = Tᵀ T: upper triangular, stored as Tᵀ.
     root: PackedLower,
     kernel: Kernel,
-    /// ρ/a², so that the kernel's own size does not count.
+    /// ρ/a², so that the kernel's own signal variance cancels.
     own_scale: f64,
     remainder: Remainder,
     columns: Columns,
@@ -41,7 +43,7 @@ pub struct SharedPosterior {
     residuals: [Vec<f64>; 2],
     /// K⁻¹ y, and minus K⁻¹ Ψ m.
     coefficients: [Vec<f64>; 2],
-    /// Weights of ψ(x) in the mean: of y, and of s.
+    /// Weights of ψ(x) in the mean: those of y, and those of s.
     slopes: [Vec<f64>; 2],
 }
 
@@ -68,7 +70,8 @@ impl SharedPrediction {
 }
 
 impl SharedPosterior {
-    /// Conditions on inputs X (n×d) and outputs y (n). Of the kernel the shape counts, not the size.
+    /// Conditions on inputs X (n×d) and outputs y (n). Only the shape of the kernel matters, not
+    /// its signal variance.
     ///
     /// # Errors
     /// If Λ or K has no Cholesky factor.
@@ -89,7 +92,8 @@ impl SharedPosterior {
         Self::of_rows(Some(basis), prior.mean(), root, &rows, kernel, remainder, inputs, y)
     }
 
-    /// The same without shared functions: a party's own Gaussian process, with its level and size unknown in the same way.
+    /// The same without shared functions: a party's own Gaussian process, with level and size
+    /// unknown in the same way.
     ///
     /// # Errors
     /// If K has no Cholesky factor.
@@ -160,7 +164,7 @@ impl SharedPosterior {
         self.whitened_rows.len()
     }
 
-    /// Returns true if nothing was observed.
+    /// Returns true if there are no observations.
     pub fn is_empty(&self) -> bool {
         self.whitened_rows.is_empty()
     }
@@ -170,7 +174,7 @@ impl SharedPosterior {
         self.kernel.dim()
     }
 
-    /// ln p(y | s), which is ln p(−y | −s): at sizes below 0 the functions are negated. Cost O(n).
+    /// ln p(y | s), which equals ln p(−y | −s): negative sizes negate the functions. Cost O(n).
     pub fn log_evidence(&self, size: f64) -> f64 {
         let [y, mean] = &self.residuals;
         let quadratic: f64 = y.iter().zip(mean).map(|(y, m)| (y / size - m).powi(2)).sum();
@@ -183,8 +187,8 @@ impl SharedPosterior {
             - n * (size.abs().ln() + 0.5 * std::f64::consts::TAU.ln())
     }
 
-    /// Mean and variance of the latent function at one point, for all sizes; `psi` is ψ(x), of which nothing is read without shared
-    /// functions.
+    /// Mean and variance of the latent function at one point, for all sizes. `psi` is ψ(x); it is
+    /// not read without shared functions.
     ///
     /// # Panics
     /// If x has another dimension, or ψ(x) another length.
@@ -233,7 +237,8 @@ impl SharedPosterior {
         }
     }
 
-    /// Adds to `gradient` that of a·means\[0\] + b·means\[1\] + c·variance at x, for constants a, b, c.
+    /// Adds the gradient of a·means\[0\] + b·means\[1\] + c·variance at x to `gradient`, for
+    /// constants a, b, c.
     ///
     /// ∇var = 2 (Λψ − (Tᵀ Wᵀ L⁻ᵀ v))·∇ψ − 2 ρ (L⁻ᵀ v)·∇k(X, x),   v = L⁻¹ c(x)
     ///

@@ -1,29 +1,49 @@
-//! Outputs brought to mean 0 and variance 1, and back.
+//! Standardizes outputs to mean 0 and variance 1, and restores them.
+
+use crate::bad_tail::BadTail;
 
 /// The affine map y ↦ (y/s − m)/v with s = max|y|, m the mean and v the standard deviation of y/s.
 ///
-/// Dividing by s first keeps outputs near the ends of the floating-point range from overflowing.
+/// Dividing by s first keeps outputs near the ends of the floating-point range from overflowing. A
+/// robust map compresses penalties before that ([`Standardizer::robust`]).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Standardizer {
+    tail: BadTail,
     scale: f64,
     mean: f64,
     std: f64,
 }
 
 impl Standardizer {
-    /// The map that leaves outputs as they are.
-    pub const RAW: Self = Self { scale: 1.0, mean: 0.0, std: 1.0 };
+    /// The identity.
+    pub const RAW: Self = Self { tail: BadTail::NONE, scale: 1.0, mean: 0.0, std: 1.0 };
 
-    /// The map for these finite outputs. Constant outputs (spread below 1e-15 of their size) and an empty list are
-    /// centred, not stretched.
+    /// The map for these finite outputs (larger is better), after compressing penalties: outputs
+    /// more than twelve times as far below the best as the worst ordinary one, or five times if
+    /// they are several and nearly equal. Without penalties it equals [`Standardizer::new`].
+    ///
+    /// A penalty of any size, such as 1e12 for a crash, then leaves the ordinary outputs separate.
+    /// Cost O(n log n).
+    pub fn robust(y: &[f64]) -> Self {
+        let tail = BadTail::of(y);
+        if tail == BadTail::NONE {
+            return Self::new(y);
+        }
+        let drawn_in: Vec<f64> = y.iter().map(|v| tail.apply(*v)).collect();
+        Self { tail, ..Self::new(&drawn_in) }
+    }
+
+    /// The map for these finite outputs. Constant outputs (spread below 1e-15 of their size) and an
+    /// empty list are centred but not scaled.
     pub fn new(y: &[f64]) -> Self {
         let scale = y.iter().fold(0.0_f64, |m, v| m.max(v.abs()));
         if y.is_empty() || scale <= 0.0 {
             return Self::RAW;
         }
         if y.iter().all(|v| v.to_bits() == y[0].to_bits()) {
-            // Their mean would be one of them up to rounding, which is no difference to work with.
-            return Self { scale, mean: y[0] / scale, std: 1.0 };
+            // The computed mean would differ from the constant by rounding, which must not be
+            // magnified.
+            return Self { tail: BadTail::NONE, scale, mean: y[0] / scale, std: 1.0 };
         }
         #[expect(
             clippy::cast_precision_loss,
@@ -33,22 +53,23 @@ impl Standardizer {
         let mean = y.iter().map(|v| v / scale / n).sum::<f64>();
         let variance = y.iter().map(|v| (v / scale - mean).powi(2) / n).sum::<f64>();
         let std = if variance > 1e-30 { variance.sqrt() } else { 1.0 };
-        Self { scale, mean, std }
+        Self { tail: BadTail::NONE, scale, mean, std }
     }
 
     /// y in standard units.
     pub fn standardize(&self, y: f64) -> f64 {
-        (y / self.scale - self.mean) / self.std
+        (self.tail.apply(y) / self.scale - self.mean) / self.std
     }
 
-    /// A standard deviation in standard units back in the outputs' own.
+    /// Converts a standard deviation in standard units to the units of the outputs, among ordinary
+    /// outputs.
     pub fn restore_std(&self, std: f64) -> f64 {
         std * self.std * self.scale
     }
 
-    /// A standardized value back in the outputs' own units.
+    /// Converts a standardized value to the units of the outputs.
     pub fn restore(&self, z: f64) -> f64 {
-        (z * self.std + self.mean) * self.scale
+        self.tail.invert((z * self.std + self.mean) * self.scale)
     }
 }
 
@@ -81,7 +102,7 @@ mod tests {
             let map = Standardizer::new(&y);
             assert!(y.iter().all(|v| map.standardize(*v).abs() < 1e-12));
         }
-        // Six times a sixth of a number is not the number.
+        // Six times a sixth of a number is not exactly the number.
         for n in 1..30 {
             let map = Standardizer::new(&vec![0.37; n]);
             assert_eq!(map.standardize(0.37).to_bits(), 0.0_f64.to_bits(), "{n}");

@@ -1,4 +1,5 @@
-//! A posterior over weights as its mean and covariance: a whole model of a function, in numbers that can be sent.
+//! A posterior over weights as mean and covariance: a whole model of a function, as numbers for a
+//! message.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,10 +9,11 @@ use fedbo_optim::Points;
 use crate::linalg::{PackedLower, SpdFactor};
 use crate::{FeatureMap, FunctionBasis, GpError, WeightPrior, WeightStatistics, lanes};
 
-/// The Gaussian process f(x) = (φ(x) − c)·ω with ω ~ N(ν, C), on a feature map that sender and receiver share (FTS section 3.2).
+/// The Gaussian process f(x) = (φ(x) − c)·ω with ω ~ N(ν, C), on a feature map shared by sender and
+/// receiver (FTS section 3.2).
 ///
 /// mean(x) = φ(x)·ν − c·ν,   var(x) = ‖T φ(x) − T c‖²,   C = Tᵀ T
-/// Shapes: ν M, C M×M, T k×M, φ(x) M. Cost: O(k M) a point.
+/// Shapes: ν M, C M×M, T k×M, φ(x) M. Cost: O(k M) per point.
 ///
 /// [`WeightMoments::new`] has all M weights (k = M) and c = 0, [`WeightMoments::of_statistics`] k = r shared functions.
 #[derive(Clone)]
@@ -47,20 +49,21 @@ impl Root {
 }
 
 impl fmt::Debug for WeightMoments {
-    /// Prints lengths only: weights stay out of logs.
+    /// Prints lengths only, so that weights stay out of logs.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "WeightMoments {{ {} features }}", self.map.n_features())
     }
 }
 
 impl WeightMoments {
-    /// From ν (M) and C = σ² Σ⁻¹ (M×M row-major, of which the lower triangle is read); c = 0. Cost O(M³).
+    /// Creates the model from ν (M) and C = σ² Σ⁻¹ (M×M row-major, only the lower triangle is
+    /// read); c = 0. Cost O(M³).
     ///
-    /// Where the paper sends Σ⁻¹ this takes C: σ² is part of what all agree on, and the entries of C stay below the prior's 1
-    /// however small σ² is.
+    /// The paper sends Σ⁻¹ instead of C. σ² is known to all agents, and the entries of C stay below
+    /// the prior's 1, however small σ² is.
     ///
     /// # Errors
-    /// If a length does not fit the map, a number is not finite, or C is not positive definite.
+    /// If a length does not match the map, a number is not finite, or C is not positive definite.
     pub fn new(map: Arc<FeatureMap>, mean: &[f64], covariance: &[f64]) -> Result<Self, GpError> {
         let m = map.n_features();
         for (what, numbers, expected) in
@@ -73,7 +76,8 @@ impl WeightMoments {
                 return Err(GpError::NotFinite { index });
             }
         }
-        // With rows and columns in reverse order C = L Lᵀ, so that T_ij = L_{M−1−j, M−1−i}: T's rows are what a product reads.
+        // With rows and columns in reverse order C = L Lᵀ, so that T_ij = L_{M−1−j, M−1−i}:
+        // products read the rows of T.
         let mut reversed = PackedLower::zeros(m);
         for i in 0..m {
             for (j, entry) in reversed.row_mut(i).iter_mut().enumerate() {
@@ -92,21 +96,22 @@ impl WeightMoments {
         Ok(Self { map, mean, root: Root::Lower(factor), mean_offset: 0.0, offsets: vec![0.0; m] })
     }
 
-    /// The function that a party's statistics A, b tell of, with mean 0 and spread 1 over the cube:
+    /// The function described by a party's statistics A, b, with mean 0 and spread 1 over the cube:
     ///
     /// f(x) = (ψ(x) − ψ̄)·w/s,   w ~ N(w̄, P),   P = (I + A)⁻¹,   w̄ = P b
     ///
     /// ψ̄ = E_x ψ(x),   s² = E_w Var_x[ψ(x)·w] = w̄ᵀ S w̄ + tr(S P),   S = diag(γ) − ψ̄ ψ̄ᵀ
     ///
-    /// That is the sender's posterior under w ~ N(0, I). Its level and size are brought to those of standardized outputs at points all
-    /// over the cube: statistics have neither the sender's inputs nor its units. The remainder, of which they say nothing, is left out.
-    /// Here C = R P Rᵀ/s². Cost O(r³ + M r²).
+    /// This is the sender's posterior under w ~ N(0, I). Its level and size are those of outputs
+    /// standardized over points of the whole cube, because statistics contain neither the sender's
+    /// inputs nor its units. The remainder, which the statistics do not describe, is omitted. Here
+    /// C = R P Rᵀ/s². Cost O(r³ + M r²).
     ///
     /// # Errors
-    /// If I + A is not positive definite, or the functions do not vary over the cube.
+    /// If I + A is not positive definite, or the function does not vary over the cube.
     ///
     /// # Panics
-    /// If the statistics are of another number of functions.
+    /// If the statistics have another number of functions.
     pub fn of_statistics(
         basis: &FunctionBasis,
         statistics: &WeightStatistics,
@@ -229,7 +234,8 @@ impl WeightMoments {
         work(self, x, mean_gradient, variance_gradient)
     }
 
-    /// Joint law of f at m points: mean (m) and the covariance's lower triangle. Cost O(k M m + k m²).
+    /// Joint distribution of f at m points: mean (m) and the covariance's lower triangle. Cost
+    /// O(k M m + k m²).
     pub fn joint(&self, points: &Points) -> (Vec<f64>, PackedLower) {
         let features = self.map.feature_rows(points);
         let (mut means, mut whitened) = (Vec::new(), Vec::new());

@@ -1,4 +1,5 @@
-//! A prior of functions learned from several parties: mean and covariance of their coefficients, by empirical Bayes.
+//! A prior of functions learned from several parties: mean and covariance of their coefficients, by
+//! empirical Bayes.
 
 use std::fmt;
 
@@ -10,16 +11,16 @@ use crate::{FunctionBasis, GpError, Kernel, lanes};
 /// The part of an output that the shared functions do not explain.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Remainder {
-    /// ρ > 0: variance of the party's own function beside the shared ones.
+    /// ρ > 0: variance of the party's own function, in addition to the shared ones.
     pub own_variance: f64,
-    /// τ² ≥ 0: variance of the level, the same at all points.
+    /// τ² ≥ 0: variance of the level, which is the same at all points.
     pub level_variance: f64,
     /// σ² > 0: variance of the noise.
     pub noise_variance: f64,
 }
 
 impl Remainder {
-    /// D = ρ k(X, X) + τ² 1 1ᵀ + σ² I, its lower triangle.
+    /// The lower triangle of D = ρ k(X, X) + τ² 1 1ᵀ + σ² I.
     fn covariance(&self, kernel: &Kernel, inputs: &Points) -> PackedLower {
         let mut covariance = kernel.gram(inputs);
         let scale = self.own_variance / kernel.outputscale();
@@ -49,7 +50,8 @@ impl Remainder {
     }
 }
 
-/// All that observations say of the coefficients w in y = ψ(X) w + r(X) + level + noise, where the remainder has covariance D.
+/// The information in observations about the coefficients w in y = ψ(X) w + r(X) + level + noise,
+/// where the remainder has covariance D.
 ///
 /// A = Ψᵀ D⁻¹ Ψ,   b = Ψᵀ D⁻¹ y,   so that ln p(y | w) = b·w − ½ wᵀA w + constant
 /// Shapes: A r×r, b r.
@@ -60,24 +62,27 @@ pub struct WeightStatistics {
 }
 
 impl fmt::Debug for WeightStatistics {
-    /// Prints lengths only: what is known of an objective stays out of logs.
+    /// Prints lengths only, so that information about an objective stays out of logs.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "WeightStatistics {{ {} coefficients }}", self.rank())
     }
 }
 
 impl WeightStatistics {
-    /// Of outputs y (n) at inputs X (n×d), in units of the party's own: they are divided by the size s that is most likely under the
-    /// prior w ~ N(0, I), or by that of the coefficients, if that is larger.
+    /// Statistics of outputs y (n) at inputs X (n×d), in the party's own units: outputs are divided
+    /// by a size s. s is the most likely size under the prior w ~ N(0, I), or the size of the
+    /// coefficients if that is larger.
     ///
     /// s² = max(yᵀ (Ψ Ψᵀ + D)⁻¹ y / n, ‖w̄‖²/(r − tr P)),   P = (I + A)⁻¹,   w̄ = P Ψᵀ D⁻¹ y
     ///
-    /// The first falls as 1/n for smooth outputs, whose residuals are far below the agreed noise. By the second the mean square of
-    /// coefficients is at most 1 for every n. With them come level and size of the outputs,
+    /// The first term falls as 1/n for smooth outputs, because their residuals are far below the
+    /// agreed noise. The second term bounds the mean square of coefficients by 1 for every n. Also
+    /// returns level and size of the outputs, where
     ///
-    /// level = τ² 1ᵀ (Ψ Ψᵀ + D)⁻¹ y,
+    /// level = τ² 1ᵀ (Ψ Ψᵀ + D)⁻¹ y
     ///
-    /// the mean of the level under the same prior; none for outputs that have no size.
+    /// is the mean of the level under the same prior. The units are `None` if the outputs have no
+    /// size.
     ///
     /// The kernel gives the shape of k. Cost O(n³ + n² r + n r²).
     ///
@@ -127,24 +132,26 @@ impl WeightStatistics {
         let known: f64 = (0..rank).map(|i| 1.0 - covariance.row(i)[i]).sum();
         let of_mean = if known > 0.0 { lanes::wide_dot(&mean, &mean) / known } else { 0.0 };
         let size = of_outputs.max(of_mean).sqrt();
-        // Outputs that are all 0 have no size and say that w is near 0.
+        // Outputs that are all 0 have no size and indicate that w is near 0.
         let unit = if size > 0.0 { 1.0 / size } else { 0.0 };
         let statistics =
             Self { information: raw.information.iter().map(|v| v * unit).collect(), ..raw };
         Ok((statistics, (size > 0.0).then_some(Units { level, size })))
     }
 
-    /// Refuses what cannot be of anybody's observations: A is no covariance, or is larger than `n_most` observations with the noise σ² =
-    /// `least_noise` give; the mean square of coefficients, at most 1 of honest parties, is above 10; or b says what A does not know.
+    /// Refuses statistics that cannot come from observations: A is not a covariance, or is larger
+    /// than `n_most` observations with noise σ² = `least_noise` can give; the mean square of
+    /// coefficients, at most 1 for honest parties, exceeds 10; or b contains information that A
+    /// does not.
     ///
     /// tr A ≤ n/σ², as ‖ψ(x)‖² ≤ 1,   w̄ᵀ A⁻¹ b = yᵀ D⁻¹ Ψ (I + A)⁻¹ A⁻¹ Ψᵀ D⁻¹ y ≤ yᵀ (Ψ Ψᵀ + D)⁻¹ y ≤ n
     ///
-    /// By the second, b lies in the range of A: without that the evidence has no maximum.
+    /// By the second inequality, b lies in the range of A; otherwise the evidence has no maximum.
     ///
     /// # Errors
-    /// If so.
+    /// If the statistics fail a check.
     pub fn check(&self, n_most: usize, least_noise: f64) -> Result<(), Implausible> {
-        /// Share of the largest entry that rounding may take from an eigenvalue.
+        /// Rounding error of an eigenvalue, as a share of the largest entry.
         const ROUNDING: f64 = 1e-11;
         const MEAN_SQUARE_MAX: f64 = 10.0;
         let rank = self.rank();
@@ -180,7 +187,7 @@ impl WeightStatistics {
         if mean_square <= MEAN_SQUARE_MAX { Ok(()) } else { Err(Implausible::TooLarge) }
     }
 
-    /// Those of no observations.
+    /// The statistics of no observations.
     pub fn none(rank: usize) -> Self {
         Self { precision: PackedLower::zeros(rank), information: vec![0.0; rank] }
     }
@@ -190,7 +197,7 @@ impl WeightStatistics {
         self.information.len()
     }
 
-    /// The numbers that are sent: b (r), then A by rows of its lower triangle (r(r+1)/2).
+    /// The numbers of a message: b (r), then A by rows of its lower triangle (r(r+1)/2).
     pub fn numbers(&self) -> Vec<f64> {
         let rows = (0..self.rank()).flat_map(|i| self.precision.row(i));
         self.information.iter().chain(rows).copied().collect()
@@ -201,10 +208,11 @@ impl WeightStatistics {
         rank + rank * (rank + 1) / 2
     }
 
-    /// Reads what was sent. A party may send anything: see [`WeightStatistics::check`].
+    /// Parses the numbers of a message. A party may send any numbers: see
+    /// [`WeightStatistics::check`].
     ///
     /// # Errors
-    /// If the length is another than [`WeightStatistics::n_numbers`], or a number is not finite.
+    /// If the length is not [`WeightStatistics::n_numbers`], or a number is not finite.
     pub fn from_numbers(rank: usize, numbers: &[f64]) -> Result<Self, GpError> {
         let expected = Self::n_numbers(rank);
         if numbers.len() != expected {
@@ -227,7 +235,8 @@ impl WeightStatistics {
         Ok(Self { precision, information: information.to_vec() })
     }
 
-    /// Mean of w given these statistics under the prior N(0, I): what a message of r numbers would hold.
+    /// Mean of w given these statistics under the prior N(0, I): the content of a message with r
+    /// numbers.
     ///
     /// # Errors
     /// If I + A is not positive definite.
@@ -240,27 +249,27 @@ impl WeightStatistics {
 /// Level and size of a party's outputs: y = level + s (ψ(x)·w + r(x) + noise).
 #[derive(Clone, Copy, PartialEq)]
 pub struct Units {
-    /// The value where all else is 0, in units of the outputs.
+    /// The value if all other terms are 0, in units of the outputs.
     pub level: f64,
     /// s > 0.
     pub size: f64,
 }
 
-/// The reason why statistics cannot be of anybody's observations. It holds nothing of their numbers.
+/// The reason why statistics cannot come from observations. It contains none of their numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Implausible {
     /// The matrix has a negative eigenvalue.
     #[error("the statistics are of no observations: their matrix is not positive semidefinite")]
     NoCovariance,
-    /// The matrix is larger than so many observations give.
+    /// The matrix is larger than the maximum number of observations can give.
     #[error("the statistics claim to know more than any party can have observed")]
     TooMuch,
-    /// The coefficients are larger than those of outputs in units of their own.
-    #[error("the coefficients are far larger than those of outputs in units of their own")]
+    /// The coefficients are larger than those of outputs in the party's own units.
+    #[error("the coefficients are far larger than those of outputs in their own units")]
     TooLarge,
 }
 
-/// w ~ N(m, Λ): what the functions of a federation have in common.
+/// w ~ N(m, Λ): the common part of the functions of a federation.
 #[derive(Clone, PartialEq)]
 pub struct WeightPrior {
     /// m, r numbers.
@@ -276,16 +285,17 @@ impl fmt::Debug for WeightPrior {
     }
 }
 
-/// The belief about m and Λ before any message.
+/// The prior beliefs about m and Λ before any message.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct WeightPriorSettings {
-    /// ν₀ > 0: the parties that the belief Λ = I is worth.
+    /// ν₀ > 0: weight of the belief Λ = I, as a number of parties.
     pub covariance_weight: f64,
-    /// κ₀ ≥ 0: the parties that the belief m = 0 is worth.
+    /// κ₀ ≥ 0: weight of the belief m = 0, as a number of parties.
     pub mean_weight: f64,
-    /// Steps of expectation-maximization, at most.
+    /// Maximum number of steps of expectation-maximization.
     pub n_steps: u32,
-    /// A step that gains less than this in the objective is the last.
+    /// Minimum gain of a step in the objective; the iteration stops after a step with a smaller
+    /// gain.
     pub least_gain: f64,
 }
 
@@ -296,7 +306,7 @@ impl Default for WeightPriorSettings {
 }
 
 impl WeightPrior {
-    /// w ~ N(0, I): without any message.
+    /// w ~ N(0, I), the prior without any message.
     pub fn standard(rank: usize) -> Self {
         let mut covariance = PackedLower::zeros(rank);
         for i in 0..rank {
@@ -328,17 +338,19 @@ impl WeightPrior {
         &self.covariance
     }
 
-    /// The (m, Λ) under which what N parties have sent is likely, by some steps of expectation-maximization from (0, I).
+    /// The (m, Λ) that makes the messages of N parties likely, by some steps of
+    /// expectation-maximization from (0, I).
     ///
     /// P_n = (Λ⁻¹ + A_n)⁻¹,   μ_n = P_n (Λ⁻¹ m + b_n)
     ///
     /// m ← Σ μ_n/(N + κ₀),   Λ ← (ν₀ I + κ₀ m mᵀ + Σ [(μ_n − m)(μ_n − m)ᵀ + P_n])/(ν₀ + N)
     ///
-    /// What no step lowers is the evidence with a penalty: Σ ln p(y_n | m, Λ) − ½ ν₀ (ln |Λ| + tr Λ⁻¹) − ½ κ₀ mᵀΛ⁻¹m. Cost O(N r³) a
-    /// step.
+    /// No step lowers the penalized evidence Σ ln p(y_n | m, Λ) − ½ ν₀ (ln |Λ| + tr Λ⁻¹) − ½ κ₀
+    /// mᵀΛ⁻¹m. Cost O(N r³) per step.
     ///
     /// # Errors
-    /// If Λ has no Cholesky factor, or statistics give no posterior under it, which those of observations always do.
+    /// If Λ has no Cholesky factor, or if statistics give no posterior under it; those of real
+    /// observations always give one.
     pub fn fit(
         parties: &[&WeightStatistics],
         rank: usize,
@@ -356,7 +368,7 @@ impl WeightPrior {
         Ok(prior)
     }
 
-    /// One step, and the objective of the prior that it starts from.
+    /// Performs one step. Also returns the objective of the prior before the step.
     fn step(
         &self,
         parties: &[&WeightStatistics],
@@ -407,7 +419,8 @@ impl WeightPrior {
         Ok((posterior.mean, posterior.covariance))
     }
 
-    /// ln p(y | m, Λ) − ln p(y | w = 0) of a party's observations: the evidence up to a number that no prior changes.
+    /// ln p(y | m, Λ) − ln p(y | w = 0) of a party's observations: the evidence up to a constant
+    /// that does not depend on the prior.
     ///
     /// # Errors
     /// As [`WeightPrior::given`].
@@ -416,7 +429,7 @@ impl WeightPrior {
     }
 }
 
-/// Λ⁻¹ and what goes with it.
+/// Λ⁻¹ and related quantities of a prior.
 struct Precision {
     inverse: PackedLower,
     /// Λ⁻¹ m.
@@ -427,7 +440,7 @@ struct Precision {
     log_determinant: f64,
 }
 
-/// The law of w given observations.
+/// The distribution of w given observations.
 struct Given {
     mean: Vec<f64>,
     covariance: PackedLower,
@@ -451,7 +464,8 @@ impl Precision {
         (0..self.inverse.size()).map(|i| self.inverse.row(i)[i]).sum()
     }
 
-    /// ln p(y) = −½ ln |Λ| − ½ ln |Λ⁻¹ + A| + ½ hᵀP h − ½ mᵀΛ⁻¹m with h = Λ⁻¹m + b, up to what w = 0 has.
+    /// ln p(y) = −½ ln |Λ| − ½ ln |Λ⁻¹ + A| + ½ hᵀP h − ½ mᵀΛ⁻¹m with h = Λ⁻¹m + b, relative to
+    /// w = 0.
     fn given(&self, party: &WeightStatistics) -> Result<Given, GpError> {
         let rank = self.weighted_mean.len();
         let mut sum = self.inverse.clone();

@@ -1,4 +1,4 @@
-//! Bayesian linear regression on random features: the belief that messages are drawn from.
+//! Bayesian linear regression on random features: the posterior for drawing messages.
 
 use fedbo_optim::{Function, Points};
 use fedbo_streams::Stream;
@@ -6,7 +6,7 @@ use fedbo_streams::Stream;
 use crate::linalg::{PackedLower, SpdFactor, gram_of_columns, gram_of_rows};
 use crate::{FeatureMap, GpError, lanes};
 
-/// The form in which a [`WeightPosterior`] is kept, one of two equivalent ones.
+/// The form in which a [`WeightPosterior`] is stored; the two forms are equivalent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     /// Factor of Σ = ΦᵀΦ + σ²I, M×M: for t ≥ M.
@@ -20,8 +20,9 @@ pub enum Form {
 /// ω | y ~ N(ν, σ² Σ⁻¹),   Σ = ΦᵀΦ + σ² I,   ν = Σ⁻¹ Φᵀ y
 /// Shapes: Φ t×M, y t, ν M. Cost O(t M min(t, M) + min(t, M)³).
 ///
-/// Deviation: a failed factorization is an error; the authors' DP-FTS-DE code then draws a uniform random vector.
-/// Draws are triangular solves of a Cholesky factor; the authors form Σ⁻¹.
+/// Deviation: a failed factorization is an error; the authors' DP-FTS-DE code draws a uniform
+/// random vector in this case. Draws use triangular solves of a Cholesky factor; the authors form
+/// Σ⁻¹.
 #[derive(Clone, Debug)]
 pub struct WeightPosterior<'a> {
     map: &'a FeatureMap,
@@ -49,7 +50,7 @@ impl<'a> WeightPosterior<'a> {
         Self::in_form(form, map, noise_variance, inputs, y)
     }
 
-    /// Conditions in the form asked for; both give the same law.
+    /// Conditions in the given form; both give the same distribution.
     ///
     /// # Errors
     /// As [`WeightPosterior::new`].
@@ -107,8 +108,9 @@ impl<'a> WeightPosterior<'a> {
         &self.mean
     }
 
-    /// Covariance σ² Σ⁻¹ of the weights, M×M row-major and symmetric: what RGPE and TAF send beside ν (FTS section 3.2), up to
-    /// the shared factor σ². Dual: I − Vᵀ V with V = L⁻¹ Φ. Cost O(M³), or O(t² M + t M²).
+    /// Covariance σ² Σ⁻¹ of the weights, M×M row-major and symmetric. RGPE and TAF send it with ν
+    /// (FTS section 3.2), up to the shared factor σ². Dual: I − Vᵀ V with V = L⁻¹ Φ. Cost O(M³), or
+    /// O(t² M + t M²).
     pub fn covariance(&self) -> Vec<f64> {
         let m = self.map.n_features();
         let lower = match self.form {
@@ -197,7 +199,7 @@ impl<'a> WeightPosterior<'a> {
     }
 }
 
-/// The function φ(x)·ω of a weight vector: what a message means.
+/// The function φ(x)·ω of a weight vector, which a message represents.
 #[derive(Clone, Debug)]
 pub struct WeightSpaceSample<'a> {
     map: &'a FeatureMap,
@@ -208,7 +210,7 @@ impl<'a> WeightSpaceSample<'a> {
     /// The function of the weights ω (M numbers).
     ///
     /// # Errors
-    /// If there are not M weights, or one is not finite.
+    /// If the number of weights is not M, or a weight is not finite.
     pub fn new(map: &'a FeatureMap, weights: &[f64]) -> Result<Self, GpError> {
         if weights.len() != map.n_features() {
             return Err(GpError::Length {

@@ -1,5 +1,6 @@
-//! The numbered adversarial cases of the threat model that concern the surrogate (section 6, "Data" and "Model"; INV-21 to
-//! INV-23): every one ends in a finite proposal inside the domain or in a typed error, never in a panic or a NaN.
+//! The numbered adversarial cases of the threat model that concern the surrogate (section 6, "Data"
+//! and "Model"; INV-21 to INV-23). Every case ends in a finite proposal inside the domain or in a
+//! typed error, never in a panic or a NaN.
 
 use fedbo_gp::{
     Family, FeatureMap, FitCriterion, FitOptions, Form, GpError, Hyperparameters, Kernel,
@@ -10,14 +11,14 @@ use fedbo_testkit::{test_stream, uniform_points};
 
 const FAMILIES: [Family; 3] = [Family::SquaredExponential, Family::Matern32, Family::Matern52];
 
-/// The end to which a case must come.
+/// The required result of a case.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum End {
-    /// With a proposal.
+    /// A proposal.
     Proposal,
-    /// With a typed error.
+    /// A typed error.
     Error,
-    /// With either.
+    /// A proposal or a typed error.
     Any,
 }
 use End::{Any, Error, Proposal};
@@ -41,7 +42,7 @@ impl From<OptimError> for Refusal {
     }
 }
 
-/// A small maximisation: what is tested is that it ends well, not how high it gets.
+/// A small maximisation: the test checks that it ends well, not the value that it reaches.
 fn maximize(function: &dyn Function) -> Result<Vec<f64>, Refusal> {
     let search = MultiStart {
         n_starts: 64,
@@ -176,7 +177,8 @@ fn outputs() {
     ];
     for (number, name, y, end) in table {
         Case::new(points(y.len(), 2), y.clone()).run(number, name, end);
-        // The same without a standardizer: outputs near the end of the range may overflow into an error.
+        // The same without a standardizer: outputs near the end of the range may cause an overflow
+        // error.
         let end = match number {
             6..=11 => Any,
             _ => end,
@@ -257,7 +259,8 @@ fn hyperparameters() {
     for (number, name, case, end) in table {
         case.run(number, name, end);
     }
-    // Case 51, noise 0: the exact posterior interpolates; the regression has no law without noise and says so.
+    // Case 51, noise 0: the exact posterior interpolates; the regression has no distribution
+    // without noise and returns an error.
     for family in FAMILIES {
         let case = Case { family, noise_variance: 0.0, ..case() };
         assert!(case.by_pathwise().is_ok(), "case 51, {family:?}");
@@ -341,7 +344,8 @@ fn fits() {
     }
 }
 
-/// Case 63: 1e5 updates against a rebuild. New outputs each time, an append every 1,000 updates; the end agrees to 1e-9.
+/// Case 63: 1e5 updates compared with a rebuild. New outputs each time, an append every 1,000
+/// updates; the results agree to 1e-9.
 #[test]
 fn updates() {
     let (x, mut stream) = (points(100, 2), test_stream(78));
@@ -360,7 +364,8 @@ fn updates() {
     }
 }
 
-/// Case 64: appends of points that are equal, nearly equal, huge or not finite leave a posterior that still proposes.
+/// Case 64: after appends of equal, nearly equal, huge or non-finite points, the posterior still
+/// gives proposals.
 #[test]
 fn hostile_appends() {
     for family in FAMILIES {

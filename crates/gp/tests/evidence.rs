@@ -1,4 +1,5 @@
-//! The evidence against a dense determinant, its gradient against differences, and fits against a search of the whole box.
+//! The evidence compared with a dense determinant, its gradient with differences, and fits with a
+//! search of the whole box.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests, where a panic is a failure")]
 
@@ -37,7 +38,7 @@ fn the_evidence_is_the_dense_gaussian_density() {
 /// ∂/∂ln θ of every hyperparameter agrees with central differences of the dense evidence, relative error 1e-6.
 #[test]
 fn the_gradient_agrees_with_central_differences() {
-    let sizes = [30, 30, 550]; // the last is computed by pieces
+    let sizes = [30, 30, 550]; // the last is computed in blocks
     for (family, n) in FAMILIES.into_iter().zip(sizes) {
         let (x, y) = data(n, 3, 21);
         let theta = [0.4_f64.ln(), 0.8_f64.ln(), 3.0_f64.ln(), 1.5_f64.ln(), 0.03_f64.ln()];
@@ -54,7 +55,7 @@ fn the_gradient_agrees_with_central_differences() {
                 let (kernel, noise) = at(&moved);
                 match n {
                     0..100 => dense::log_evidence(&kernel, noise, &x, &y),
-                    _ => evidence(&kernel, noise, &x, &y).unwrap().value, // which is checked above
+                    _ => evidence(&kernel, noise, &x, &y).unwrap().value, // checked above
                 }
             };
             let difference = (shifted(1e-4) - shifted(-1e-4)) / 2e-4;
@@ -131,8 +132,8 @@ fn log_prior(theta: &[f64], n_lengthscales: usize, dim: f64) -> f64 {
         + term(theta[n_lengthscales + 1], -4.0, 1.0)
 }
 
-/// A fit reaches the best value of a refined grid search over its whole box, within 1e-4, with one length scale a
-/// dimension or one altogether, with priors or without.
+/// A fit reaches the best value of a refined grid search over its whole box, within 1e-4, with one
+/// length scale per dimension or a single one, with or without priors.
 #[test]
 fn a_fit_finds_the_optimum_of_the_whole_box() {
     let dim = 2;
@@ -184,7 +185,7 @@ fn a_fit_finds_the_optimum_of_the_whole_box() {
     }
 }
 
-/// Equal streams give equal fits, and a fit whose outputs are not finite is an error.
+/// Equal streams give equal fits, and a fit of outputs that are not finite is an error.
 #[test]
 fn a_fit_is_deterministic_and_refuses_nan() {
     let (x, mut y) = data(15, 2, 24);
@@ -198,7 +199,8 @@ fn a_fit_is_deterministic_and_refuses_nan() {
     assert!(matches!(run(&y), Err(GpError::Hyperparameter { .. } | GpError::NotFinite { .. })));
 }
 
-/// Of many observations a quarter is searched first; the result is a maximum of the criterion of all.
+/// With many observations, a quarter is searched first; the result is a maximum of the criterion of
+/// all observations.
 #[test]
 fn a_fit_of_many_observations_ends_where_the_gradient_of_all_vanishes() {
     let (x, y) = data(700, 2, 26);
@@ -217,11 +219,11 @@ fn a_fit_of_many_observations_ends_where_the_gradient_of_all_vanishes() {
     assert!((found.value - fitted.value).abs() < 1e-9 * found.value.abs());
     assert!(found.gradient.iter().all(|g| g.abs() < 0.05), "{:?}", found.gradient);
     assert!((noise_variance - 0.04).abs() < 0.01, "{noise_variance}");
-    // Without the curvature that the quarter shows it takes 17.
+    // Without the curvature from the quarter it takes 17.
     assert!(fitted.n_evaluations <= 10, "{}", fitted.n_evaluations);
 }
 
-/// The quarter that a fit sees first is one of every class of observations that come in turn.
+/// If classes of observations alternate, the quarter that a fit uses first covers each class.
 #[test]
 fn a_fit_of_observations_that_come_in_turn_is_that_of_any_order() {
     let value = |order: &[usize]| {

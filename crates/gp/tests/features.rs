@@ -1,4 +1,4 @@
-//! Random features: what their inner products approximate, and how fast.
+//! Random features: the kernel that their inner products approximate, and the rate of convergence.
 
 use fedbo_gp::{
     Family, FeatureDescription, FeatureError, FeatureMap, FeatureSampling, GpError, Kernel,
@@ -36,11 +36,11 @@ fn features_approximate_the_kernel_at_rate_one_over_sqrt_m() {
             let error = max_error(&map, &x, exact);
             assert!(error < tolerance, "{family:?} M={m}: {error} {tolerance}");
         }
-        // Frequencies 1.4 times as large: so it can fail.
+        // Frequencies 1.4 times as large fail, so the test can fail.
         let narrow = Kernel::new(family, vec![0.4 / 1.4, 0.9 / 1.4], 1.0).unwrap();
         let map = FeatureMap::for_kernel(&narrow, 4096, &mut test_stream(30)).unwrap();
         assert!(max_error(&map, &x, exact) > 5.0 / 4096_f64.sqrt(), "{family:?}");
-        // So do the frequencies of another family.
+        // The frequencies of another family fail too.
         let other = FAMILIES[usize::from(family == Family::SquaredExponential)];
         let wrong = Kernel::new(other, vec![0.4, 0.9], 1.0).unwrap();
         let map = FeatureMap::for_kernel(&wrong, 16384, &mut test_stream(30)).unwrap();
@@ -79,7 +79,7 @@ fn a_law_of_length_scales_gives_the_mixture_kernel() {
         assert!(error < tolerance, "{family:?}: {error}");
         let at_median = |x: &[f64], z: &[f64]| dense::kernel_value(&one(median), x, z);
         assert!(max_error(&map, &x, at_median) > tolerance);
-        // Without spread, the law is the one kernel.
+        // Without spread, the kernel is the one with the median length scale.
         let fixed =
             FeatureDescription { lengthscale: LengthscaleLaw::Fixed(median), ..description };
         let map = FeatureMap::draw(&fixed, &mut test_stream(31)).unwrap();
@@ -87,7 +87,8 @@ fn a_law_of_length_scales_gives_the_mixture_kernel() {
     }
 }
 
-/// ‖φ(x)‖² = a² to rounding, for every M, also those that are no multiple of the vector width.
+/// ‖φ(x)‖² = a² to rounding, for every M, including those that are not multiples of the vector
+/// width.
 #[test]
 fn features_have_the_signal_variance_as_square_norm() {
     for n_features in [1, 2, 7, 8, 9, 100, 1000] {
@@ -102,7 +103,7 @@ fn features_have_the_signal_variance_as_square_norm() {
     }
 }
 
-/// Each feature is proportional to cos(s·x + b) of the numbers it was made of.
+/// Each feature is proportional to cos(s·x + b) of the given numbers.
 #[test]
 fn features_are_the_cosines_of_their_numbers() {
     let (frequencies, phases) = ([3.0, -40.0, 0.5, 700.0, -1.0, 1e5], [0.1, 2.0, 6.0]);
@@ -157,9 +158,10 @@ fn impossible_maps_are_refused() {
     ));
 }
 
-/// Quasi-random maps: features come in pairs of cosine and sine, so that φ(x)·φ(x) is 1 before normalization too; their
-/// error at M = 50 in one and two dimensions is below that of random maps on average, and shrinks with M towards the kernel,
-/// Matérn and mixtures of length scales included.
+/// Quasi-random maps: features come in pairs of cosine and sine, so φ(x)·φ(x) is 1 before
+/// normalization too. Their error at M = 50 in one and two dimensions is below that of random maps
+/// on average, and shrinks with M towards the kernel, including Matérn and mixtures of length
+/// scales.
 #[test]
 fn quasi_random_features_approximate_the_kernel_better() {
     let error = |family, lengthscale, dim: usize, n_features, sampling| {
@@ -217,8 +219,9 @@ fn described(
     FeatureDescription { n_features, dim, family, lengthscale, sampling }
 }
 
-/// E s_1² is the kernel's curvature at 0 by differences, 2(1 − k(h))/h², for every family and for a law of length scales: the
-/// closed forms of one and the quadrature of the other check each other.
+/// E s_1² is the kernel's curvature at 0 by differences, 2(1 − k(h))/h², for every family and for a
+/// log-normal law of length scales. The closed forms of one and the quadrature of the other check
+/// each other.
 #[test]
 fn the_mean_square_frequency_is_the_kernels_curvature() {
     let laws = [LengthscaleLaw::Fixed(0.3), LengthscaleLaw::LogNormal { median: 0.4, spread: 0.5 }];
@@ -235,8 +238,9 @@ fn the_mean_square_frequency_is_the_kernels_curvature() {
     }
 }
 
-/// Claim 1 of Rahimi & Recht covers what its proof shows: with (4 diam/r)^d balls of radius r the probability is at most
-/// 2 (4 diam/r)^d e^(−Mε²/8) + (2 r σ_p/ε)², here minimized over r on a fine grid. The claim rounds this up where σ_p diam/ε ≥ 1.
+/// Claim 1 of Rahimi & Recht covers the result of its proof: with (4 diam/r)^d balls of radius r
+/// the probability is at most 2 (4 diam/r)^d e^(−Mε²/8) + (2 r σ_p/ε)², minimized here over r on a
+/// fine grid. The claim rounds this up for σ_p diam/ε ≥ 1.
 #[test]
 fn the_uniform_bound_follows_from_a_cover() {
     for (dim, lengthscale, n_features, error) in
@@ -260,8 +264,8 @@ fn the_uniform_bound_follows_from_a_cover() {
     }
 }
 
-/// By hand: d = 2, ℓ = 0.5, M = 1600, ε = 0.5: 256 · 8 · 2/0.25 · e^(−25). The bound falls with M and solves its own equation; at
-/// the papers' sizes it lies above 1, so that it says nothing there.
+/// By hand: d = 2, ℓ = 0.5, M = 1600, ε = 0.5: 256 · 8 · 2/0.25 · e^(−25). The bound falls with M
+/// and solves its own equation. At the papers' sizes it exceeds 1, so it is vacuous there.
 #[test]
 fn the_uniform_bound_falls_with_features_and_is_vacuous_at_the_papers_sizes() {
     let of = |dim, lengthscale, n_features| {
@@ -284,7 +288,7 @@ fn the_uniform_bound_falls_with_features_and_is_vacuous_at_the_papers_sizes() {
     assert!(of(1, 0.03, 50).uniform_error(0.1) > 1.0 && of(2, 0.01, 100).uniform_error(0.1) > 1.0);
 }
 
-/// Every pair of a grid of `side` points a coordinate.
+/// Every pair of a grid with `side` points per coordinate.
 fn grid_pairs(dim: u32, side: u32) -> Points {
     let point = |code: u32| {
         (0..dim).map(move |j| f64::from(code / side.pow(j) % side) / f64::from(side - 1))
@@ -295,9 +299,11 @@ fn grid_pairs(dim: u32, side: u32) -> Points {
     Points::from_flat(2 * dim as usize, flat)
 }
 
-/// Over every pair of a grid, 20 maps each: independent frequencies miss by at most √(3/2)/√M (root mean square; Sutherland &
-/// Schneider 2015 give (1 + ½ k(2Δ) − k²)/M before normalization), quasi-random ones by less in one and two dimensions, both by less
-/// with more features, and the largest error lies below the uniform bound where that says something.
+/// Over every pair of a grid, 20 maps each: the error of independent frequencies is at most
+/// √(3/2)/√M (root mean square; Sutherland & Schneider 2015 give (1 + ½ k(2Δ) − k²)/M before
+/// normalization). Quasi-random ones have a smaller error in one and two dimensions. Both errors
+/// fall with more features, and the largest error lies below the uniform bound unless the bound is
+/// vacuous.
 #[test]
 fn measured_errors_on_a_grid_fall_with_features_and_quasi_random_ones_are_smaller() {
     for (dim, side, lengthscale) in [(1, 64, 0.2), (2, 12, 0.3)] {
@@ -325,11 +331,11 @@ fn measured_errors_on_a_grid_fall_with_features_and_quasi_random_ones_are_smalle
             before = random;
             let description =
                 described(family, dim as usize, law, n_features, FeatureSampling::Random);
-            // The probability that one of 20 maps exceeds it is at most 20 · 0.005.
+            // The probability that one of 20 maps exceeds the bound is at most 20 · 0.005.
             let bound = description.uniform_error(0.005);
             assert!(bound > 1.0 || max < bound, "{max} above {bound}");
         }
-        // Features of another length scale are told apart.
+        // Features of another length scale are distinguished.
         let description = described(family, dim as usize, law, 1000, FeatureSampling::Random);
         let wide = FeatureDescription {
             lengthscale: LengthscaleLaw::Fixed(1.5 * lengthscale),
@@ -341,8 +347,10 @@ fn measured_errors_on_a_grid_fall_with_features_and_quasi_random_ones_are_smalle
     }
 }
 
-/// The papers' shared features of real experiments (ℓ = 0.01, M = 100, two dimensions) miss by about five times the kernel's own
-/// root mean square, which is √π ℓ in the plane (some ten of 8192 pairs are near enough to count); features of ℓ = 0.3 by a fifth of it or less.
+/// The papers' shared features of real experiments (ℓ = 0.01, M = 100, two dimensions) have an
+/// error of about five times the kernel's own root mean square, which is √π ℓ in the plane (about
+/// ten of 8192 pairs are close enough to count). Features of ℓ = 0.3 have an error of a fifth of it
+/// or less.
 #[test]
 fn features_of_a_tiny_length_scale_say_less_than_nothing() {
     let relative = |lengthscale| {

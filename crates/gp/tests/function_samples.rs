@@ -1,4 +1,4 @@
-//! Pathwise and joint function samples against the exact posterior law.
+//! Pathwise and joint function samples compared with the exact posterior.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests, where a panic is a failure")]
 
@@ -22,8 +22,8 @@ fn oracle(p: &Posterior, at: &Points) -> (Vec<f64>, Matrix) {
     dense::posterior(p.kernel(), p.noise_variance(), p.inputs(), p.outputs(), at)
 }
 
-/// Pathwise draws have the posterior's mean and β² times its covariance within 5 standard errors; a wrong β does not pass,
-/// nor does the prior's covariance.
+/// Pathwise draws have the posterior's mean and β² times its covariance within 5 standard errors; a
+/// wrong β fails, and so does the prior's covariance.
 #[test]
 fn pathwise_draws_have_the_posterior_law() {
     for family in FAMILIES {
@@ -52,7 +52,8 @@ fn pathwise_draws_have_the_posterior_law() {
     }
 }
 
-/// At the data the correction is exact whatever the number of features: without noise every draw interpolates.
+/// At the data the correction is exact for any number of features: without noise every draw
+/// interpolates.
 #[test]
 fn pathwise_draws_interpolate_noiseless_data() {
     let noisy = posterior(Family::Matern52, 8, 2);
@@ -82,7 +83,8 @@ fn without_widening_the_draw_is_the_mean() {
     }
 }
 
-/// Gradients agree with central differences to 1e-6; a batch is its points one by one, to the last bit.
+/// Gradients agree with central differences to 1e-6; a batch equals its points one by one, to the
+/// last bit.
 #[test]
 fn pathwise_gradients_agree_with_differences_and_batches_with_points() {
     for family in FAMILIES {
@@ -163,8 +165,8 @@ fn an_observation_off_the_domain_is_an_error_that_names_it() {
     assert_eq!(found, Err(GpError::OffDomain { index: 3 }));
 }
 
-/// A factor of low rank draws from the posterior's law at points beside data and far from them: a wrong covariance between a
-/// point and an input would show in the variance that is left there.
+/// A low-rank factor gives draws from the posterior at points near the data and far from them: a
+/// wrong covariance between a point and an input would change the remaining variance.
 #[test]
 fn low_rank_draws_have_the_posteriors_law() {
     let kernel = Kernel::new(Family::SquaredExponential, vec![0.15, 0.4], 1.7).unwrap();

@@ -1,4 +1,4 @@
-//! Kernels against their contract.
+//! Contract tests of the kernels.
 
 use fedbo_gp::{Family, GpError, Kernel};
 use fedbo_testkit::kernel_contract;

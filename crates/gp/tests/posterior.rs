@@ -1,4 +1,5 @@
-//! The exact posterior against a dense solve by Gaussian elimination, and its updates against a rebuild.
+//! The exact posterior compared with a dense solve by Gaussian elimination, and its updates with a
+//! rebuild.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests, where a panic is a failure")]
 
@@ -54,7 +55,7 @@ fn mean_and_covariance_are_those_of_a_dense_solve() {
             }
             assert!(worst < 1e-10, "{family:?} n={n} d={dim}: {worst}");
             assert!(posterior.factor().jitter().abs() < f64::MIN_POSITIVE);
-            // A noise variance that is one per cent off does not pass.
+            // A noise variance with an error of one per cent fails.
             if n > 1 {
                 let (other, _) = dense::posterior(&kernel, 0.0101, &x, &y, &at);
                 assert!(other.iter().zip(&mean).any(|(a, b)| (a - b).abs() > 1e-6));
@@ -97,7 +98,8 @@ fn a_long_run_of_appends_does_not_drift() {
     assert!(worst < 1e-9, "{worst}");
 }
 
-/// A repeated input without noise cannot extend the factor: the posterior is rebuilt with jitter and stays right.
+/// A repeated input without noise cannot extend the factor: the posterior is rebuilt with jitter
+/// and stays correct.
 #[test]
 fn appending_a_repeated_input_without_noise_falls_back_to_jitter() {
     let (x, y) = data(12, 2, 16);

@@ -1,4 +1,4 @@
-//! A posterior that was sent as mean and covariance of weights, against dense algebra.
+//! A posterior sent as mean and covariance of weights, compared with dense algebra.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests, where a panic is a failure")]
 
@@ -73,8 +73,9 @@ fn statistics(n: usize) -> (FunctionBasis, WeightStatistics) {
     (basis, statistics.unwrap().0)
 }
 
-/// The numbers of a message, by dense algebra: the posterior of w under N(0, I), the functions less their mean over the cube, and in
-/// units of the expected spread over the cube, which is taken here point by point.
+/// The function of a message by dense algebra: the posterior of w under N(0, I), minus the
+/// functions' mean over the cube, in units of the expected spread over the cube, computed here
+/// point by point.
 #[test]
 fn the_function_of_statistics_is_that_of_the_dense_oracle() {
     let points = uniform_points(7, 2, &mut test_stream(44));

@@ -1,4 +1,4 @@
-//! Weight posteriors and their draws against a dense oracle, in both forms.
+//! Weight posteriors and their draws compared with a dense oracle, in both forms.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests, where a panic is a failure")]
 

@@ -1,4 +1,5 @@
-//! The threat model's anchors by every accountant, with what an answer takes: `cargo run --release -p fedbo-privacy --example accounting`.
+//! The threat model's anchors by every accountant, with run times: `cargo run --release -p
+//! fedbo-privacy --example accounting`.
 
 #![expect(
     clippy::print_stdout,

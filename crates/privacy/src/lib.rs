@@ -1,7 +1,8 @@
-//! User-level differential privacy for rounds of agents: what a release costs, and how it is made.
+//! User-level differential privacy for rounds of agents: the cost of a release, and its mechanism.
 //!
-//! [`accounting`] turns privacy events into ε; [`mechanism`] turns agents' vectors into a release that costs such an event.
-//! Decides nothing about Gaussian processes, rounds or files. No float touches the path from clip to noise.
+//! [`accounting`] turns privacy events into ε; [`mechanism`] turns agents' vectors into a release
+//! that costs such an event. Has no notion of Gaussian processes, rounds or files. The path from
+//! clipping to noise uses no floating-point numbers.
 
 pub mod accounting;
 pub mod mechanism;

@@ -1,4 +1,4 @@
-//! The figures that the accountants must give, the order they stand in, and what happens at the ends of every range.
+//! Reference figures for the accountants, their relative order, and the ends of all ranges.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 #![expect(clippy::cast_possible_truncation, reason = "a drawn count of rounds")]
@@ -26,8 +26,9 @@ fn epsilon(kind: AccountantKind, rate: f64, z: f64, rounds: u64, delta: f64) -> 
 const POISSON: [AccountantKind; 3] =
     [AccountantKind::Pld, AccountantKind::Renyi, AccountantKind::Moments];
 
-/// The table of the threat model: q, z, T, δ, the paper's figure, and what PLD must lie in or just above. A central-limit
-/// estimate lies below the bracket in three of the paper's five settings.
+/// The table of the threat model: q, z, T, δ, the paper's figure, and the bracket for PLD, which
+/// must lie in it or just above. A central-limit estimate lies below the bracket in three of the
+/// paper's five settings.
 #[test]
 fn accountant_anchors() {
     let (d200, d29) = (200_f64.powf(-1.1), 29_f64.powf(-1.1));
@@ -60,8 +61,9 @@ fn accountant_anchors() {
     }
 }
 
-/// The 14 losses that the DP-FTS-DE paper prints (figures 2 and 3 of arXiv 2110.14153), to the printed digit, and to the four
-/// digits of its formula evaluated independently: N, T, q, z, printed, evaluated. δ = N^-1.1.
+/// The 14 losses printed in the DP-FTS-DE paper (figures 2 and 3 of arXiv 2110.14153), to the
+/// printed digit, and to four digits of an independent evaluation of its formula: N, T, q, z,
+/// printed, evaluated. δ = N^-1.1.
 #[test]
 fn the_papers_losses_are_those_of_the_moments_accountant() {
     let losses = [
@@ -88,7 +90,7 @@ fn the_papers_losses_are_those_of_the_moments_accountant() {
     }
 }
 
-/// INV-14: the reported figure is never above the Rényi bound, which is derived in another way.
+/// INV-14: the reported figure never exceeds the Rényi bound, which is derived independently.
 fn renyi_bounds_pld(n_settings: u32, first: u32) {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64.wrapping_mul(u64::from(first) + 1);
     let mut uniform = || {
@@ -113,9 +115,9 @@ fn renyi_bounds_pld(n_settings: u32, first: u32) {
         accountant.compose(&event(q, z), rounds).unwrap();
         let bracket = accountant.epsilon_bracket(Delta::new(delta).unwrap()).unwrap();
         assert!(bracket.lower <= bracket.upper, "{setting}: {bracket:?}");
-        // Rounded the other way it is no bound, but not far off.
+        // The lower end is not a guarantee, but is close.
         assert!(bracket.upper <= 1.03 * bracket.lower + 1e-3, "{setting}: {bracket:?}");
-        // ε and δ are each other's inverses, to the accuracy of the bounds.
+        // ε and δ are inverse functions, up to the accuracy of the bounds.
         if pld > 0.0 {
             let back = accountant.delta(pld).unwrap();
             assert!(back <= 1.01 * delta && back >= 0.97 * delta, "{setting}: back {back:e}");
@@ -137,7 +139,8 @@ fn renyi_bounds_pld_on_ten_thousand_settings() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(10))]
 
-    /// ε grows with q, T, 1/z and 1/δ: strictly by the exact sums, by PLD to its accuracy of 1e−3.
+    /// ε increases with q, T, 1/z and 1/δ: strictly for the exact sums, up to an accuracy of 1e−3
+    /// for PLD.
     #[test]
     fn epsilon_is_monotone(
         q in 0.001..0.9_f64, z in 0.4..20.0_f64, rounds in 1..2000_u64, digits in 1.0..12.0_f64, more in 1.01..1.5_f64,
@@ -159,7 +162,7 @@ proptest! {
         }
     }
 
-    /// Whatever the events are, the answer is a number or an error.
+    /// For any events, the result is a number or an error.
     #[test]
     fn no_setting_panics(
         log_q in -700.0..0.0_f64, log_z in -700.0..700.0_f64, count in 0..=10_000_000_u64, log_delta in -690.0..-1e-9_f64,
@@ -215,7 +218,7 @@ fn fixed_size(n_sampled: u32) -> PrivacyEvent {
 #[test]
 fn the_ends_of_the_ranges() {
     let pld = |q, z, rounds, delta| epsilon(AccountantKind::Pld, q, z, rounds, delta);
-    // An agent that is hardly ever sampled; noise without end; δ near 1.
+    // An agent that is almost never sampled; unlimited noise; δ near 1.
     assert!(pld(1e-12, 1.0, 10_000_000, 1e-4) < 1e-9);
     assert!(pld(f64::MIN_POSITIVE, 0.001, 1000, 1e-5) < 1e-9);
     assert!(pld(0.5, 1e300, 10_000_000, 1e-5) < 1e-3);
@@ -233,7 +236,8 @@ fn the_ends_of_the_ranges() {
             "{pld} {renyi} {moments}"
         );
     }
-    // Too little noise is refused, not extrapolated; without sampling the closed form goes on until it overflows.
+    // Too little noise is refused, not extrapolated. Without sampling the closed form works until
+    // it overflows.
     let tiny = |rate: f64, z: f64| {
         let mut accountant = PldAccountant::new();
         accountant.compose(&event(rate, z), 1).unwrap();
@@ -245,7 +249,8 @@ fn the_ends_of_the_ranges() {
     assert!(matches!(tiny(1.0, f64::MIN_POSITIVE), Err(Unproved::NoFiniteEpsilon { .. })));
 }
 
-/// Ten thousand different releases cost more than as many of the mildest and less than as many of the harshest.
+/// Ten thousand different releases cost more than ten thousand of the mildest and less than ten
+/// thousand of the harshest.
 #[test]
 fn ten_thousand_different_releases_are_composed() {
     let delta = Delta::new(1e-6).unwrap();
@@ -257,7 +262,7 @@ fn ten_thousand_different_releases_are_composed() {
         let mixed = accountant.epsilon(delta).unwrap();
         let [harsh, mild] = [1.0, 1.9999].map(|z| epsilon(kind, 0.1, z, 10_000, 1e-6));
         assert!(mild < mixed && mixed < harsh, "{kind}: {mild} {mixed} {harsh}");
-        // The same spread over few different releases, which is no approximation.
+        // The same spread over few different releases, which needs no approximation.
         let mut few = kind.accountant();
         for step in 0..100 {
             few.compose(&event(0.1, 1.005 + f64::from(step) * 1e-2), 100).unwrap();
@@ -267,7 +272,7 @@ fn ten_thousand_different_releases_are_composed() {
     }
 }
 
-/// Composing in another order, or at once, changes nothing.
+/// Neither the order nor the grouping of releases changes the result.
 #[test]
 fn the_order_of_releases_does_not_matter() {
     let delta = Delta::new(1e-5).unwrap();
@@ -301,7 +306,7 @@ fn an_order_next_to_one_does_not_overflow() {
     assert!(accountant.divergence(1e4).unwrap().is_finite());
 }
 
-/// A claim is never printed without what it needs to mean something.
+/// The text of a claim always contains everything on which it depends.
 #[test]
 fn a_claim_says_all_that_it_rests_on() {
     let mut accountant = AccountantKind::Pld.accountant();
@@ -331,7 +336,7 @@ fn a_claim_says_all_that_it_rests_on() {
     assert!("clt".parse::<AccountantKind>().is_err());
 }
 
-/// The result of calibration fits the budget, and a little more does not.
+/// The calibrated value fits the budget, and a slightly larger one does not.
 #[test]
 fn calibration_uses_the_budget_up() {
     for kind in POISSON {
@@ -386,4 +391,92 @@ fn an_impossible_budget_is_named() {
             .unwrap();
     assert!(found.epsilon <= 2.0 && found.epsilon > 1.99, "{found:?}");
     assert!(Budget::new(0.0, delta).is_err() && Budget::new(f64::NAN, delta).is_err());
+}
+
+/// ε of one Gaussian at a δ, from scipy (erfcx and brentq) to 15 digits. The bound is above the
+/// exact value, and as tight as with a lattice elsewhere.
+#[test]
+fn little_noise_costs_what_the_gaussian_does() {
+    for (z, delta, exact) in [
+        (1e-6, 1e-5, 500_004_264_889.793_95),
+        (1e-6, 1e-100, 500_021_273_452.561),
+        (1e-3, 1e-5, 504_263.892_920_654_1),
+        (0.02, 1e-5, 1_462.285_015_964_779_7),
+        (0.049_9, 1e-100, 626_442.721_724_62 / 1e3),
+    ] {
+        let mut accountant = PldAccountant::new();
+        accountant.compose(&event(1.0, z), 1).unwrap();
+        let bracket = accountant.epsilon_bracket(Delta::new(delta).unwrap()).unwrap();
+        assert!(bracket.upper >= exact && bracket.upper < exact * (1.0 + 1e-9), "{z}: {bracket:?}");
+        assert!(bracket.lower <= exact && bracket.lower > exact * (1.0 - 1e-9), "{z}: {bracket:?}");
+        // δ at that ε agrees.
+        let back = accountant.delta(exact).unwrap();
+        assert!(back >= delta && back < delta * 1.05, "{z}: {back:e}");
+    }
+}
+
+/// A sampled release in addition to little noise is counted, and needs no lattice.
+#[test]
+fn little_noise_beside_sampled_releases_costs_more_than_alone() {
+    let delta = Delta::new(1e-5).unwrap();
+    let mut accountant = PldAccountant::new();
+    accountant.compose(&event(1.0, 1e-6), 1).unwrap();
+    let alone = accountant.epsilon(delta).unwrap();
+    accountant.compose(&event(0.5, 0.05), 3).unwrap();
+    let both = accountant.epsilon_bracket(delta).unwrap();
+    assert!(both.upper > alone && both.upper < alone * (1.0 + 1e-5), "{alone} {both:?}");
+    assert!(both.lower <= alone, "{alone} {both:?}");
+    assert!(accountant.delta(both.upper * 1.01).unwrap() < 1e-5);
+}
+
+/// 0.036135898927116 is the exact Gaussian's z for ε = 500 at δ = 1e−5, and 7.092420868656718e−4
+/// for ε = 1e6.
+#[test]
+fn the_smallest_multiplier_is_the_smallest_or_says_so() {
+    let budget = |epsilon| Budget::new(epsilon, Delta::new(1e-5).unwrap()).unwrap();
+    let whole = Sampling::Poisson(SamplingRate::ALL);
+    for (epsilon, exact) in [(500.0, 0.036_135_898_927_116), (1e6, 7.092_420_868_656_718e-4)] {
+        let found = smallest_multiplier(AccountantKind::Pld, whole, 1, budget(epsilon)).unwrap();
+        let z = found.value.get();
+        assert!(z >= exact && z < exact * (1.0 + 2e-4) && !found.is_limit, "{epsilon}: {z}");
+    }
+    // With sampling no bound is proved below 0.05.
+    let half = Sampling::Poisson(SamplingRate::new(0.5).unwrap());
+    let found = smallest_multiplier(AccountantKind::Pld, half, 1, budget(500.0)).unwrap();
+    assert!((found.value.get() - 0.05).abs() < 1e-12 && found.is_limit);
+    // More rounds than the accountants compose.
+    let quiet = event(1.0, 1e6);
+    let found = largest_rounds(AccountantKind::Pld, &quiet, budget(500.0)).unwrap();
+    assert_eq!((found.value, found.is_limit), (1_000_000_000, true));
+    let found = largest_rounds(AccountantKind::Pld, &event(1.0, 1.0), budget(50.0)).unwrap();
+    assert!(!found.is_limit);
+}
+
+#[test]
+fn the_largest_rate_is_everybody_where_sampling_is_not_evaluated() {
+    let budget = |epsilon| Budget::new(epsilon, Delta::new(1e-5).unwrap()).unwrap();
+    let z = NoiseMultiplier::new(0.04).unwrap();
+    let found = largest_rate(AccountantKind::Pld, z, 1, budget(500.0)).unwrap();
+    assert!(found.value == SamplingRate::ALL && found.epsilon <= 500.0);
+    // Here no bound is proved at a rate above δ; below it, the probability of being sampled at all
+    // is within δ.
+    let found = largest_rate(AccountantKind::Pld, z, 1, budget(100.0)).unwrap();
+    assert!(found.value.get() < 1e-5 && found.value.get() > 0.99e-5, "{found:?}");
+    assert!(found.epsilon == 0.0 && !found.is_limit, "{found:?}");
+}
+
+#[test]
+fn a_claim_warns_above_an_epsilon_of_ten() {
+    let claim = |epsilon| Claim {
+        epsilon,
+        delta: 1e-5,
+        n_releases: 1,
+        accountant: AccountantKind::Pld,
+        adjacency: Adjacency::ZeroOut,
+        mode: Mode::Default,
+    };
+    assert_eq!(claim(10.0).warning(), None);
+    let warning = claim(746.0).warning().unwrap();
+    assert!(warning.contains("epsilon = 746 protects hardly anybody"), "{warning}");
+    assert!(warning.contains("e^746 (about 10^324) times as likely"), "{warning}");
 }

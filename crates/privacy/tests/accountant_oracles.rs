@@ -1,4 +1,5 @@
-//! The accountants against closed forms, quadrature, sums and enumeration that share no code with them.
+//! Comparison of the accountants with closed forms, quadrature, sums and enumeration that share no
+//! code with them.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -22,14 +23,14 @@ fn pld(events: &[(f64, f64, u64)]) -> PldAccountant {
     accountant
 }
 
-/// Φ(t), and its tails to full relative accuracy.
+/// Returns Φ(t), with full relative accuracy in the tails.
 fn normal(t: f64) -> f64 {
     0.5 * libm::erfc(-t / std::f64::consts::SQRT_2)
 }
 
-/// Hockey-stick divergences at `epsilon`, any real, of one release: (P to Q, Q to P).
+/// Returns the hockey-stick divergences at any real `epsilon` of one release: (P to Q, Q to P).
 fn one_release(rate: f64, z: f64, epsilon: f64) -> (f64, f64) {
-    // ln(P/Q)(x) = v at x(v); none so small for v ≤ ln(1 − q).
+    // ln(P/Q)(x) = v at x(v); there is no such x for v ≤ ln(1 − q).
     let position = |v: f64| {
         let odds = (v.exp() - (1.0 - rate)) / rate;
         if odds > 0.0 { 0.5 + z * z * odds.ln() } else { f64::NEG_INFINITY }
@@ -46,7 +47,8 @@ fn one_release(rate: f64, z: f64, epsilon: f64) -> (f64, f64) {
     (remove, add)
 }
 
-/// Asserts that `epsilon` is an upper bound where the true δ is `truth(ε)`, and exceeds it by less than `tightness`.
+/// Asserts that `epsilon` is an upper bound, given the true δ `truth(ε)`, and exceeds the true ε by
+/// less than `tightness`.
 fn tight(epsilon: f64, delta: f64, tightness: f64, truth: impl Fn(f64) -> f64) {
     let here = truth(epsilon);
     assert!(here <= delta * (1.0 + 1e-9), "δ({epsilon}) = {here:e}, claimed {delta:e}");
@@ -78,13 +80,13 @@ fn without_sampling_it_is_the_gaussian_mechanism() {
             assert!(back >= truth(epsilon) && back <= 1.01 * delta, "{back:e}");
         }
     }
-    // The oracle tells: with 2 % less noise than is claimed the figure would be too small.
+    // Control: with 2 % less noise than claimed, the figure would be too small.
     let epsilon = pld(&[(1.0, 2.0, 10)]).epsilon(Delta::new(1e-5).unwrap()).unwrap();
     let s = 0.98 * 2.0 / 10.0_f64.sqrt();
     assert!(normal(0.5 / s - epsilon * s) - epsilon.exp() * normal(-0.5 / s - epsilon * s) > 1e-5);
 }
 
-/// Near the smallest number: δ(ε) by the same closed form, and 1e−300 between its neighbours.
+/// Near the smallest float: δ(ε) by the same closed form, and 1e−300 between its neighbours.
 #[test]
 fn a_delta_near_the_smallest_number_keeps_its_digits() {
     let z = 1.5_f64;
@@ -113,7 +115,7 @@ fn one_sampled_release_is_its_hockey_stick_divergence() {
                 remove.max(add)
             };
             if epsilon > 0.0 {
-                // To 0.3 %, and where ε itself is next to nothing to 1e−6.
+                // To 0.3 %, or to 1e−6 absolute if ε itself is tiny.
                 tight(epsilon, delta, (1e-6 / epsilon).clamp(3e-3, 1.0), truth);
             } else {
                 assert!(truth(0.0) <= delta);
@@ -122,7 +124,8 @@ fn one_sampled_release_is_its_hockey_stick_divergence() {
     }
 }
 
-/// δ of two different releases is the mean over the first one's loss of the second one's δ, here by the trapezoid rule.
+/// δ of two different releases is the mean, over the first one's loss, of the second one's δ;
+/// evaluated by the trapezoid rule.
 #[test]
 fn two_different_releases_are_the_convolution_of_their_losses() {
     for ((q1, z1), (q2, z2)) in [((0.3, 1.0), (0.6, 1.7)), ((0.05, 0.8), (1.0, 3.0))] {
@@ -155,7 +158,7 @@ fn at_integer_orders_the_integral_is_the_binomial_sum() {
         accountant.compose(&event(q, z), 1).unwrap();
         for order in [2, 3, 8, 15] {
             let a = f64::from(order);
-            // Its excess over 1, each term of which is positive: Σ_k C q^k (1 − q)^{a−k} (e^… − 1).
+            // The excess over 1, with positive terms: Σ_k C q^k (1 − q)^{a−k} (e^… − 1).
             let (mut binomial, mut excess) = (1.0_f64, 0.0);
             for k in 0..=order {
                 let k = f64::from(k);
@@ -170,7 +173,8 @@ fn at_integer_orders_the_integral_is_the_binomial_sum() {
                 "q {q} z {z} order {order}: {found:e}, not {exact:e}"
             );
         }
-        // Orders in between lie in between, and the one next to 1 is nearly the Kullback-Leibler divergence.
+        // Divergences increase with the order, and the one near 1 is close to the Kullback-Leibler
+        // divergence.
         let at = |order: f64| accountant.divergence(order).unwrap();
         assert!(at(2.0) < at(2.5) && at(2.5) < at(3.0));
         let (near, nearer) = (at(1.0 + 1e-6), at(1.0 + 1e-8));
@@ -178,7 +182,8 @@ fn at_integer_orders_the_integral_is_the_binomial_sum() {
     }
 }
 
-/// Against the Rényi divergence by plain quadrature at real orders: the direction from P to Q is the larger one.
+/// Compares with the Rényi divergence by plain quadrature at real orders: the direction from P to Q
+/// is the larger one.
 #[test]
 fn real_orders_are_plain_quadrature_in_the_larger_direction() {
     for (q, z) in [(0.3, 1.0), (0.05, 2.0), (0.8, 0.8)] {
@@ -202,7 +207,8 @@ fn real_orders_are_plain_quadrature_in_the_larger_direction() {
     }
 }
 
-/// The discrete Gaussian, enumerated: pmf ∝ exp(−k²/(2σ²)) on integers, shifted by K with probability q.
+/// The discrete Gaussian, enumerated: pmf ∝ exp(−k²/(2σ²)) on integers, shifted by K with
+/// probability q.
 #[test]
 fn discrete_noise_is_bounded_by_what_it_is_reduced_to() {
     let (variance, bound) = (400.0_f64, 20_i32);
@@ -244,7 +250,7 @@ fn discrete_noise_is_bounded_by_what_it_is_reduced_to() {
     }
 }
 
-/// On a fine lattice the reduction costs next to nothing, and a coarse one is refused.
+/// On a fine lattice the reduction costs almost nothing, and a coarse one is refused.
 #[test]
 fn a_fine_lattice_costs_what_the_continuous_noise_costs() {
     let discrete = |variance: u128, bound: u64| PrivacyEvent {
@@ -272,8 +278,9 @@ fn a_fine_lattice_costs_what_the_continuous_noise_costs() {
     }
 }
 
-/// Samples of a fixed size. `dp_accounting` 0.6.0 (replace-one, multiplier z/2), which has a tighter form for Gaussian noise, never
-/// exceeds the bound used here, and the bound without sampling is never exceeded.
+/// Samples of a fixed size. The result is never below that of `dp_accounting` 0.6.0 (replace-one,
+/// multiplier z/2), which has a tighter form for Gaussian noise, and never above the bound without
+/// sampling.
 #[test]
 fn fixed_size_samples_lie_between_the_published_bound_and_no_sampling() {
     // n, N, z, T, δ and ε of dp_accounting's RdpAccountant with noise multiplier z/2.

@@ -1,14 +1,15 @@
-//! Whole runs of 40 rounds with sampling: what an adversary who sees all releases gains, against what the accountant says
-//! that they cost (INV-3, INV-8).
+//! Whole runs of 40 rounds with sampling: the gain of an adversary that sees all releases, compared
+//! with the cost stated by the accountant (INV-3, INV-8).
 //!
-//! The adversary knows all but whether one slot sends a vector or zeros, and adds up log likelihood ratios: Regions for
-//! half of the run, one total for the rest. Its best threshold is chosen on runs of their own.
+//! The adversary knows everything except whether one slot sends a vector or zeros, and sums log
+//! likelihood ratios. Half of the run uses Regions, the rest one total. Its best threshold is
+//! chosen on separate runs.
 #![expect(
     clippy::unwrap_used,
     reason = "clippy allows it in test functions only, not in what they share"
 )]
 
-mod common;
+use crate::common;
 
 use common::audit::AttackRecord;
 use common::{float, mechanism, signed, source};
@@ -22,10 +23,12 @@ const Z: f64 = 1.5;
 /// 200^−1.1.
 const DELTA: f64 = 2.943_52e-3;
 
-/// Each end of an interval fails with this probability: a bound is too high with probability at most 1 %.
+/// Failure probability of each end of an interval, so a bound is too high with probability at most
+/// 1 %.
 const ALPHA: f64 = 0.005;
 
-/// Σ_t ln(1 − q + q exp((2 y_t − 1)/(2 z²))), y_t the victim's coordinate of round t in units of K; `n` runs from `first`.
+/// Returns Σ_t ln(1 − q + q exp((2 y_t − 1)/(2 z²))) for `n` runs from `first`, with y_t the
+/// victim's coordinate of round t in units of K.
 fn losses(mechanism: &Mechanism, present: bool, first: u64, n: u64) -> Vec<f64> {
     let mut source = source(if present { 1 } else { 2 });
     let bound = float(mechanism.lattice().bound());
@@ -46,7 +49,7 @@ fn losses(mechanism: &Mechanism, present: bool, first: u64, n: u64) -> Vec<f64> 
         .collect()
 }
 
-/// A lower bound on ε from `n` runs with the victim and `n` without.
+/// Returns a lower bound on ε from `n` runs with the victim and `n` without.
 fn audited_epsilon(mechanism: &Mechanism, n: u64) -> f64 {
     let runs = |present, first, n| losses(mechanism, present, first, n);
     let (with, without) = (runs(true, n, n / 4), runs(false, n, n / 4));
@@ -90,7 +93,7 @@ fn a_million_whole_runs_give_away_what_the_accountant_says() {
     check(1_000_000, 0.8);
 }
 
-/// So that the upper end can fail: everybody in every round, and noise for z = 0.8, are found out.
+/// Control: full participation in every round, and noise for z = 0.8, exceed the declared ε.
 #[test]
 fn runs_that_cost_more_are_found_out() {
     let declared = declared_epsilon(&mechanism(2, 2, 1, Q, Z));
@@ -100,12 +103,13 @@ fn runs_that_cost_more_are_found_out() {
     }
 }
 
-/// Releases in all, and those that one agent is in at most.
+/// Number of releases, and the maximum number that include one agent.
 const N_WINDOWS: u64 = 40;
 const N_IN: u64 = 8;
 
-/// Σ_t (2 y_t − 1)/(2 z²) over the releases that the victim is in, which all see. It is in one, and in another as soon as the last release
-/// was low where its vector shows: whether it takes part depends on what was released.
+/// Returns Σ_t (2 y_t − 1)/(2 z²) over the releases that include the victim, which are public. The
+/// victim takes part in the first release, and again whenever the last release was low in the
+/// coordinate of its vector. Its participation thus depends on the releases.
 fn losses_of_some(mechanism: &Mechanism, present: bool, first: u64, n: u64, z: f64) -> Vec<f64> {
     let mut source = source(if present { 3 } else { 4 });
     let bound = float(mechanism.lattice().bound());
@@ -130,7 +134,8 @@ fn losses_of_some(mechanism: &Mechanism, present: bool, first: u64, n: u64, z: f
     (first..first + n).map(of_run).collect()
 }
 
-/// The ε that is found in `n` runs with the victim and as many without, and the accountant's for so many releases.
+/// Returns the ε found in `n` runs with the victim and `n` without, and the accountant's ε for
+/// `n_declared` releases.
 fn audited_and_declared(n: u64, z: f64, n_declared: u64) -> (f64, f64) {
     let mechanism = mechanism(2, 1, 1, 1.0, z);
     let runs = |present, first, n| losses_of_some(&mechanism, present, first, n, z);
@@ -146,13 +151,13 @@ fn audited_and_declared(n: u64, z: f64, n_declared: u64) -> (f64, f64) {
     (audited, accountant.epsilon(Delta::new(DELTA).unwrap()).unwrap())
 }
 
-/// k of T: forty releases cost an agent that is in eight of them what eight do, also where it chooses them by what was released.
+/// k of T: an agent in eight of forty releases pays for eight, even if it chooses them adaptively.
 #[test]
 fn an_agent_in_some_releases_gives_away_what_so_many_cost() {
     let (audited, declared) = audited_and_declared(6_000, 3.0, N_IN);
     eprintln!("epsilon is at least {audited:.3}, the accountant says {declared:.4}");
     assert!((0.6 * declared..=declared).contains(&audited), "{audited} of {declared}");
-    // So that the upper end can fail: of fewer releases, more was given away.
+    // Control: the audited ε exceeds the declared one for fewer releases.
     let (_, of_three) = audited_and_declared(8, 3.0, 3);
     assert!(audited > of_three, "{audited} {of_three}");
 }

@@ -1,14 +1,15 @@
-//! One release with q = 1 is μ-Gaussian differentially private with μ = 1/z: an adversary that knows everything else, and
-//! guesses by the likelihood ratio, does as well as that and no better (INV-7, INV-8).
+//! One release with q = 1 is μ-Gaussian differentially private with μ = 1/z. An adversary that
+//! knows everything else, and guesses by the likelihood ratio, reaches this bound and does not
+//! exceed it (INV-7, INV-8).
 //!
-//! z = 1.5, for with z = 1 variance and standard deviation would look alike; P = 4, for √P to show; groups of unequal
-//! sizes, for a noise that follows the group to show.
+//! z = 1.5, because with z = 1 variance and standard deviation would look alike. P = 4, to detect a
+//! missing √P. Groups of unequal sizes, to detect noise that depends on the group.
 #![expect(
     clippy::unwrap_used,
     reason = "clippy allows it in test functions only, not in what they share"
 )]
 
-mod common;
+use crate::common;
 
 use common::audit::AttackRecord;
 use common::{Uploads, float, mechanism, pre_noise, signed, source};
@@ -20,11 +21,13 @@ const N_SLOTS: u32 = 13;
 const N_REGIONS: u32 = 4;
 const N_FEATURES: u32 = 3;
 
-/// Each end of an interval fails with this probability: the bound is too high with probability at most 1 %.
+/// Failure probability of each end of an interval, so the bound is too high with probability at
+/// most 1 %.
 const ALPHA: f64 = 0.005;
 
-/// The statistic of `n` releases, with and without the victim: the likelihood ratio rises with ⟨release − others, v⟩ / K²,
-/// which is N(1, z²) with the victim and N(0, z²) without. The victim is a slot of each region in turn.
+/// Returns the statistic of `n` releases, with or without the victim: the likelihood ratio
+/// increases with ⟨release − others, v⟩ / K², which is N(1, z²) with the victim and N(0, z²)
+/// without. The victim is a slot of each region in turn.
 fn statistics(mechanism: &Mechanism, shape: ReleaseShape, n: u64, present: bool) -> Vec<f64> {
     let mut stream = test_stream(3);
     let uploads: Vec<(u32, Vec<f64>)> = (0..N_SLOTS)
@@ -63,7 +66,7 @@ fn audited_mu(z: f64, shape: ReleaseShape, n: u64) -> f64 {
     AttackRecord::above(0.5, &with, &without).mu(ALPHA)
 }
 
-/// μ = K / σ, as the event declares it.
+/// Returns μ = K / σ, as declared by the event.
 fn declared_mu(z: f64) -> f64 {
     let mechanism = mechanism(N_SLOTS, N_REGIONS, N_FEATURES, 1.0, z);
     let Noise::DiscreteGaussian { variance, bound, .. } = mechanism.event().noise else {
@@ -93,7 +96,7 @@ fn the_audited_mu_is_the_declared_one_in_a_million_trials() {
     check(1_000_000, 0.985);
 }
 
-/// So that the upper end can fail: noise for z = 1.4 under a claim for z = 1.5 is found out.
+/// Control: noise for z = 1.4 exceeds a claim for z = 1.5.
 #[test]
 fn noise_that_is_short_is_found_out() {
     let share = audited_mu(1.4, ReleaseShape::Regions, 60_000) / declared_mu(1.5);

@@ -1,28 +1,28 @@
-//! Coins have the declared rate and are independent, of each other and from round to round (INV-3, INV-8).
+//! Coins have the declared rate and are independent of each other and across rounds (INV-3, INV-8).
 #![expect(
     clippy::unwrap_used,
     reason = "clippy allows it in test functions only, not in what they share"
 )]
 
-mod common;
+use crate::common;
 
 use common::{float, mechanism, pre_noise, release, signed, source};
 use fedbo_privacy::accounting::Sampling;
 use fedbo_privacy::mechanism::{Mechanism, ReleaseShape};
 use fedbo_testkit::statistics::check_chi_squared;
 
-/// Slots of a round.
+/// Number of slots of a round.
 const N_SLOTS: u32 = 1000;
 
-/// Slots that share a coordinate: slot s adds 2^(s mod 22) lattice units to coordinate ⌊s / 22⌋, so that the sum beneath
-/// the noise is the list of coins.
+/// Number of slots that share a coordinate: slot s adds 2^(s mod 22) lattice units to coordinate ⌊s
+/// / 22⌋, so the sum without noise encodes the coins.
 const PER_COORDINATE: u32 = 22;
 
 fn with_rate(q: f64) -> Mechanism {
     mechanism(N_SLOTS, 1, N_SLOTS.div_ceil(PER_COORDINATE), q, 1.0)
 }
 
-/// Returns which slots took part, round by round.
+/// Returns the participation of all slots, round by round.
 fn toss(mechanism: &Mechanism, n_rounds: u64) -> Vec<Vec<bool>> {
     let n_features = mechanism.settings().n_features as usize;
     let spacing = mechanism.lattice().spacing();
@@ -45,14 +45,15 @@ fn toss(mechanism: &Mechanism, n_rounds: u64) -> Vec<Vec<bool>> {
         .collect()
 }
 
-/// Returns the number of standard deviations that `hits` is from a binomial's mean.
+/// Returns the distance of `hits` from a binomial's mean in standard deviations.
 fn deviation(hits: u64, tries: u64, probability: f64) -> f64 {
     let n = float(tries);
     (float(hits) - n * probability) / (n * probability * (1.0 - probability)).sqrt()
 }
 
-/// The rate of all coins; the counts of slots and of rounds, whose spread shows coins that depend on each other; pairs of
-/// slots at a distance, and of rounds. Each figure is beyond its limit with probability below 1e-6 for honest coins.
+/// Checks the rate of all coins; the counts of slots and of rounds, since their spread reveals
+/// dependent coins; pairs of slots at a distance, and of rounds. For honest coins, each statistic
+/// exceeds its limit with probability below 1e-6.
 fn check(rounds: &[Vec<bool>], q: f64) {
     let n_rounds = float(rounds.len() as u64);
     let total: u64 = rounds.iter().flatten().map(|coin| u64::from(*coin)).sum();
@@ -90,8 +91,8 @@ fn check(rounds: &[Vec<bool>], q: f64) {
     }
 }
 
-/// Deviation of the number of pairs that took part together. Overlapping pairs share a coin, which adds to the variance:
-/// n q² (1 − q²) + 2 n (q³ − q⁴).
+/// Returns the deviation of the number of pairs that took part together. Overlapping pairs share a
+/// coin, which increases the variance: n q² (1 − q²) + 2 n (q³ − q⁴).
 fn pair_error(found: u64, tries: u64, q: f64, both: f64) -> f64 {
     let variance = float(tries) * (both * (1.0 - both) + 2.0 * (q.powi(3) - q.powi(4)));
     (float(found) - float(tries) * both) / variance.sqrt()
@@ -111,7 +112,7 @@ fn ten_million_coins_have_the_declared_rate_and_are_independent() {
     }
 }
 
-/// So that the figures above can fail: each kind of wrong coin is seen.
+/// Control: each kind of wrong coin is detected.
 #[test]
 fn wrong_coins_are_seen() {
     let honest = toss(&with_rate(0.25), 300);
@@ -133,7 +134,7 @@ fn wrong_coins_are_seen() {
     assert!(seen(honest.iter().map(quota).collect()));
 }
 
-/// The event names the rate that the coins have: the nearest k / 2^32.
+/// The event states the actual rate of the coins: the nearest k / 2^32.
 #[test]
 fn the_event_names_the_rate_of_the_coins() {
     for q in [1.0, 0.25, 0.15, 1.0 / 3.0, 2_f64.powi(-32)] {
@@ -148,16 +149,16 @@ fn the_event_names_the_rate_of_the_coins() {
     }
 }
 
-/// q = 1 and the smallest q: everybody, and hardly anybody.
+/// q = 1 and the smallest q: everybody, and almost nobody.
 #[test]
 fn both_ends_of_the_rate_work() {
     assert!(toss(&with_rate(1.0), 3).iter().flatten().all(|coin| *coin));
     assert!(!toss(&with_rate(2_f64.powi(-32)), 3).iter().flatten().any(|coin| *coin));
 }
 
-/// Nothing in a round's noise tells who took part: for each slot, the noise of those rounds with it and of those without
-/// fall into 32 cells alike. The noise is so large that its proposals use 32 bits each, as coins do: were the words the
-/// same, it would show.
+/// The noise of a round reveals nothing about participation: for each slot, the noise of rounds
+/// with it and of rounds without it have the same distribution over 32 cells. The noise is so large
+/// that its proposals use 32 bits each, like coins, so that shared random words would show.
 #[test]
 fn coins_are_independent_of_the_noise() {
     let (n_slots, n_rounds, q) = (16_u32, 30_000_u64, 0.25);

@@ -1,10 +1,11 @@
-//! Every round releases, whoever came: the same shape, size, cost and noise (INV-3, INV-4).
+//! Every round releases the same shape, size, cost and noise, regardless of participation (INV-3,
+//! INV-4).
 #![expect(
     clippy::unwrap_used,
     reason = "clippy allows it in test functions only, not in what they share"
 )]
 
-mod common;
+use crate::common;
 
 use common::{float, mechanism, pre_noise, release, signed, source};
 use fedbo_privacy::mechanism::{Mechanism, ReleaseShape};
@@ -12,7 +13,8 @@ use fedbo_testkit::statistics::check_chi_squared;
 
 const SHAPES: [ReleaseShape; 2] = [ReleaseShape::Regions, ReleaseShape::Total];
 
-/// A round with nobody, one with everybody and one whose sample is empty look alike: only the numbers differ.
+/// Rounds without vectors, with all vectors and with an empty sample look alike: only the numbers
+/// differ.
 #[test]
 fn a_round_without_anybody_releases_like_any_other() {
     for shape in SHAPES {
@@ -42,7 +44,8 @@ fn a_round_without_anybody_releases_like_any_other() {
     }
 }
 
-/// One slot; more regions than slots, so that some are empty: their sums are noise, of the same law.
+/// One slot; more regions than slots, so some are empty: their sums are noise with the same
+/// distribution.
 #[test]
 fn empty_regions_release_noise() {
     let mechanism = mechanism(2, 5, 400, 1.0, 1.5);
@@ -63,8 +66,9 @@ fn check_noise(mechanism: &Mechanism, sums: &[i64]) {
     check_chi_squared(statistic, float(sums.len() as u64), 1e-6).unwrap();
 }
 
-/// The noise of a round is the same numbers whoever comes: it is drawn before, and nothing scales it afterwards. Nor is
-/// anything divided by how many came: with q = 1 the sum of n equal vectors is n times one.
+/// The noise of a round does not depend on participation: it is drawn first and never scaled. The
+/// sum is not divided by the number of vectors either: with q = 1 the sum of n equal vectors is n
+/// times one vector.
 #[test]
 fn neither_noise_nor_sums_depend_on_how_many_came() {
     let mechanism = mechanism(40, 1, 20, 1.0, 1.5);
@@ -81,7 +85,8 @@ fn neither_noise_nor_sums_depend_on_how_many_came() {
     assert_eq!(alone.sums(), among.sums(), "the noise depends on the size of the roster");
 }
 
-/// The law of the noise in rounds whose sample is empty, seen over many: N = 1 and q = 1/2, so half of the rounds.
+/// The distribution of the noise in rounds with an empty sample, over many rounds: N = 1 and
+/// q = 1/2, so half of the rounds.
 #[test]
 fn the_noise_of_an_empty_sample_is_the_noise_of_any_round() {
     let mechanism = mechanism(1, 1, 4, 0.5, 1.5);
@@ -98,7 +103,8 @@ fn the_noise_of_an_empty_sample_is_the_noise_of_any_round() {
     }
 }
 
-/// The cost of a release is a constant of the settings: not of the shape, the round or who came.
+/// The cost of a release depends only on the settings, not on the shape, the round or
+/// participation.
 #[test]
 fn every_release_costs_the_same() {
     let mechanism = mechanism(3, 2, 4, 0.25, 1.0);

@@ -1,6 +1,7 @@
-//! Vectors that nobody meant to send: taken like any other, never longer than K, never a panic (INV-5, INV-7).
+//! Malformed and extreme vectors are accepted like any other, are never longer than K, and never
+//! cause a panic (INV-5, INV-7).
 
-mod common;
+use crate::common;
 
 use common::{float, mechanism, pre_noise, release, signed, source, squared_bound, squared_norm};
 use fedbo_privacy::mechanism::{
@@ -12,7 +13,8 @@ fn alone(mechanism: &Mechanism, vector: Vec<f64>) -> Vec<i64> {
     pre_noise(mechanism, 0, ReleaseShape::Regions, 1, &[(0, vector)])
 }
 
-/// NaN of any kind and both infinities make the whole vector zero; the answer is the same as for any other.
+/// NaN of any kind and both infinities make the whole vector zero; the answer is the same as for
+/// any other vector.
 #[test]
 fn a_vector_with_a_coordinate_that_is_not_finite_counts_as_zero() {
     let mechanism = mechanism(2, 1, 5, 1.0, 1.0);
@@ -31,7 +33,8 @@ fn a_vector_with_a_coordinate_that_is_not_finite_counts_as_zero() {
     }
 }
 
-/// 1e300 and the largest float are cut to norm K with their direction; squares of floats would overflow.
+/// Vectors with 1e300 and the largest float are clipped to norm K and keep their direction; squares
+/// of floats would overflow.
 #[test]
 fn huge_vectors_keep_their_direction() {
     let mechanism = mechanism(1, 1, 4, 1.0, 1.0);
@@ -48,7 +51,7 @@ fn huge_vectors_keep_their_direction() {
     assert!(sums[0] > sums[1] && sums[1..] == [0, 0, 0]);
 }
 
-/// Denormal numbers and both zeros are zero on the lattice.
+/// Subnormal numbers and both zeros are zero on the lattice.
 #[test]
 fn denormal_numbers_and_zeros_are_zero() {
     let mechanism = mechanism(1, 1, 4, 1.0, 1.0);
@@ -58,7 +61,7 @@ fn denormal_numbers_and_zeros_are_zero() {
     }
 }
 
-/// C = 1 exactly: at C, one step of a float beyond it, and one unit of the lattice around it.
+/// C = 1 exactly: at C, one float step beyond it, and one lattice unit around it.
 #[test]
 fn a_vector_at_the_clipping_norm_is_left_alone_and_one_beyond_it_is_cut() {
     let mechanism =
@@ -102,7 +105,8 @@ fn wrong_lengths_and_unknown_slots_are_refused_and_the_round_goes_on() {
     assert_eq!(release, expected);
 }
 
-/// N = 1, more regions than slots, one feature and very many; with noise of the operating system.
+/// N = 1, more regions than slots, one feature and many features, with noise from the operating
+/// system.
 #[test]
 fn extreme_dimensions_work() {
     for (n_slots, n_regions, n_features) in
@@ -117,14 +121,14 @@ fn extreme_dimensions_work() {
         let release = collecting.close(&mut source).unwrap().release;
         assert_eq!(release.sums().len() as u64, u64::from(n_regions) * u64::from(n_features));
     }
-    // The longest vector: squares of 2^14 coordinates near 2^25 fill 64 bits.
+    // The longest vector: the sum of squares of 2^14 coordinates near 2^25 fills 64 bits.
     let mechanism = mechanism(1, 1, 16_384, 1.0, 1.0);
     let sums = alone(&mechanism, vec![f64::MAX; 16_384]);
     let (norm, bound) = (squared_norm(&sums), squared_bound(&mechanism));
     assert!(norm <= bound && norm * 1_000 > bound * 999, "{norm} of {bound}");
 }
 
-/// Floats of all bit patterns.
+/// Generates floats of all bit patterns.
 fn any_float() -> impl Strategy<Value = f64> {
     prop_oneof![
         any::<u64>().prop_map(f64::from_bits),
@@ -136,7 +140,8 @@ fn any_float() -> impl Strategy<Value = f64> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2_000))]
 
-    /// Never longer than K, no sign changes, nothing grows beyond its own size; zero if a coordinate is not finite.
+    /// The vector is never longer than K, no sign changes, no coordinate grows; all are zero if one
+    /// is not finite.
     #[test]
     fn any_vector_is_clipped(vector in prop::collection::vec(any_float(), 1..40), log in -20.0..20.0_f64) {
         let n_features = u32::try_from(vector.len()).unwrap();

@@ -1,10 +1,11 @@
-//! Released values are multiples of g; the clip, the bound and the variance are exact (INV-7, INV-8, INV-19).
+//! Released values are multiples of g; the clipping, the bound and the variance are exact (INV-7,
+//! INV-8, INV-19).
 #![expect(
     clippy::unwrap_used,
     reason = "clippy allows it in test functions only, not in what they share"
 )]
 
-mod common;
+use crate::common;
 
 use common::{float, pre_noise, release, settings, signed, source, squared_bound, squared_norm};
 use fedbo_privacy::accounting::{Noise, NoiseMultiplier, SamplingRate};
@@ -41,7 +42,7 @@ fn the_bound_is_the_clipping_norm_in_units_of_a_power_of_two() {
     }
 }
 
-/// Every released value is an integer multiple of g, whatever came.
+/// Every released value is an integer multiple of g, for any vectors.
 #[test]
 fn released_values_are_multiples_of_the_spacing() {
     let mechanism = Mechanism::new(settings(50, 3, 20, 0.5, 1.0)).unwrap();
@@ -62,7 +63,7 @@ fn released_values_are_multiples_of_the_spacing() {
     }
 }
 
-/// Whole numbers as base-2^32 digits, lowest first: a second way to multiply.
+/// Multiplies integers as base-2^32 digits, lowest first: an independent implementation.
 fn product(a: &[u64], b: &[u64]) -> Vec<u64> {
     let mut digits = vec![0_u64; a.len() + b.len()];
     for (i, x) in a.iter().enumerate() {
@@ -86,7 +87,7 @@ fn digits(mut n: u128) -> Vec<u64> {
     digits
 }
 
-/// a < b.
+/// Returns a < b.
 fn below(a: &[u64], b: &[u64]) -> bool {
     let padded = |x: &[u64], n: usize| -> Vec<u64> {
         let mut x = x.to_vec();
@@ -123,7 +124,7 @@ proptest! {
         prop_assert!(below(&product(&digits(variance - 1), &scale), &exact), "noise is too much");
     }
 
-    /// Inside the bound a coordinate is truncated toward zero and nothing else happens to it.
+    /// Within the bound, a coordinate is only truncated toward zero.
     #[test]
     fn coordinates_inside_the_bound_are_truncated_toward_zero(
         vector in prop::collection::vec(prop_oneof![-0.9..0.9_f64, -1e-6..1e-6_f64, Just(-0.0), Just(5e-324)], 6),
@@ -136,7 +137,8 @@ proptest! {
         }
     }
 
-    /// Beyond the bound the norm is K to a few units, never more, and the direction is kept to a unit a coordinate.
+    /// Beyond the bound, the norm is K to a few units and never more, and the direction is kept to
+    /// one unit per coordinate.
     #[test]
     fn vectors_beyond_the_bound_keep_their_direction(
         vector in prop::collection::vec(-1.0..1.0_f64, 6),
@@ -158,7 +160,7 @@ proptest! {
         }
     }
 
-    /// No bytes make the decoder panic, and what it accepts it writes again as it was.
+    /// No bytes make the decoder panic, and decoded bytes are encoded identically.
     #[test]
     fn decoders_survive_any_bytes(
         noise in prop::collection::vec(any::<u8>(), 0..200),
@@ -205,7 +207,7 @@ fn a_release_is_read_back_and_nothing_else_is() {
     }
 }
 
-/// A header that claims 2^24 numbers in a few bytes is refused before anything is allocated (INV-19).
+/// A header that claims 2^24 numbers in a few bytes is refused before any allocation (INV-19).
 #[test]
 fn claimed_lengths_allocate_nothing() {
     let mechanism = Mechanism::new(settings(5, 3, 4, 1.0, 1.0)).unwrap();
@@ -221,7 +223,7 @@ fn claimed_lengths_allocate_nothing() {
     assert!(matches!(refused, Err(ReleaseRefused::Field { .. })), "{refused:?}");
 }
 
-/// Each public parameter is part of what is hashed (INV-11), and the encoding stays what it is.
+/// The hash covers each public parameter (INV-11), and the encoding does not change.
 #[test]
 fn the_hash_covers_every_parameter() {
     let reference = settings(10, 2, 6, 0.25, 1.0);

@@ -1,18 +1,19 @@
 //! No two rounds, regions or coordinates share noise or a key (INV-2, INV-8).
 
-mod common;
+use crate::common;
 
 use std::collections::BTreeSet;
 
 use common::{mechanism, release, source};
 use fedbo_privacy::mechanism::{Mechanism, NoiseSource, ReleaseShape, SecureNoise};
 
-/// σ = 2^16 K, near 2^40: two of 15,000 honest draws are equal in size with probability below 1e-4.
+/// σ = 2^16 K, near 2^40: two of 15,000 honest draws have equal magnitudes with probability below
+/// 1e-4.
 fn wide_noise() -> Mechanism {
     mechanism(10, 4, 30, 0.5, 65_536.0)
 }
 
-/// All noise of 50 rounds: P sums and a total of M each.
+/// Returns all noise of 50 rounds: P sums and a total of M each.
 fn noise<S: NoiseSource>(mechanism: &Mechanism, source: &mut S) -> Vec<i64> {
     let mut all = Vec::new();
     for round in 0..50 {
@@ -26,11 +27,12 @@ fn noise<S: NoiseSource>(mechanism: &Mechanism, source: &mut S) -> Vec<i64> {
     all
 }
 
-/// Differences of all pairs, in one look: equal values would be neighbours after sorting, and so would equal sizes.
+/// Checks the differences of all pairs at once: equal values or magnitudes would be adjacent after
+/// sorting.
 fn assert_all_different(noise: &[i64]) {
     let values: BTreeSet<u64> = noise.iter().map(|k| k.unsigned_abs()).collect();
     assert_eq!(values.len(), noise.len(), "noise is shared");
-    // Nor does the difference of one pair of neighbours come again: a shift of shared noise would show here.
+    // The differences of adjacent pairs are also unique: a shift of shared noise would show here.
     let differences: BTreeSet<u64> =
         noise.windows(2).map(|pair| pair[0].abs_diff(pair[1])).collect();
     assert_eq!(differences.len(), noise.len() - 1);
@@ -43,7 +45,8 @@ fn no_two_rounds_regions_or_coordinates_share_noise() {
     assert_all_different(&noise(&mechanism, &mut SecureNoise::new()));
 }
 
-/// A round that is begun anew in production has new noise, so two releases of one round would differ; a simulation repeats.
+/// A restarted round in production has new noise, so two releases of one round would differ. A
+/// simulation repeats its noise.
 #[test]
 fn secure_noise_never_repeats_and_simulated_noise_does() {
     let mechanism = wide_noise();
@@ -56,7 +59,8 @@ fn secure_noise_never_repeats_and_simulated_noise_does() {
     assert_all_different(&seeds);
 }
 
-/// Coins do not come from the words that made the noise: the same seed and another q leave the noise as it is.
+/// Coins use other random words than noise: the same seed with another q leaves the noise
+/// unchanged.
 #[test]
 fn noise_does_not_depend_on_the_rate() {
     let sums = |q| {

@@ -1,26 +1,27 @@
-//! The noise follows the discrete Gaussian, alone and in releases (INV-8).
+//! The noise follows the discrete Gaussian, in direct draws and in releases (INV-8).
 #![expect(
     clippy::unwrap_used,
     reason = "clippy allows it in test functions only, not in what they share"
 )]
 
-mod common;
+use crate::common;
 
 use common::{float, mechanism, release, settings, signed, source};
 use fedbo_privacy::mechanism::{DiscreteGaussian, Mechanism, ReleaseShape, SecureNoise, Server};
 use fedbo_testkit::statistics::{check_chi_squared, normal_cdf};
 
-/// A correct sampler fails one comparison with this probability.
+/// Probability that a correct sampler fails one comparison.
 const LEVEL: f64 = 1e-6;
 
-/// P(k) ∝ exp(−k²/(2σ²)), summed over all k whose weight a float can hold.
+/// P(k) ∝ exp(−k²/(2σ²)), normalised over all k with a weight above the underflow of floats.
 fn exact_pmf(variance: f64) -> impl Fn(i64) -> f64 {
     let weight = move |k: i64| (-signed(k).powi(2) / (2.0 * variance)).exp();
     let total: f64 = (-2000..=2000).map(weight).sum();
     move |k| weight(k) / total
 }
 
-/// Pearson's statistic over cells with at least 20 expected draws each; what is beyond is one cell a side.
+/// Checks Pearson's statistic over cells with at least 20 expected draws each; each tail is one
+/// cell.
 fn check_against_pmf(draws: &[i64], pmf: impl Fn(i64) -> f64) -> Result<(), String> {
     let n = float(draws.len() as u64);
     let last = (0..2000).take_while(|k| n * pmf(*k) >= 20.0).last().unwrap();
@@ -40,8 +41,8 @@ fn check_against_pmf(draws: &[i64], pmf: impl Fn(i64) -> f64) -> Result<(), Stri
     check_chi_squared(statistic, signed(2 * last + 2), LEVEL)
 }
 
-/// For a large σ the law is normal to about 1/σ² of each cell: 60 cells of 0.15 σ and both tails beyond 4.5 σ, where
-/// 7e-6 of all draws lie; and the variance.
+/// For a large σ the distribution is normal, up to about 1/σ² of each cell. Checks 60 cells of 0.15
+/// σ, both tails beyond 4.5 σ, which contain 7e-6 of all draws, and the variance.
 fn check_against_normal(draws: &[i64], std: f64) -> Result<(), String> {
     let n = float(draws.len() as u64);
     let mut cells = [0_u64; 62];
@@ -81,7 +82,8 @@ fn draws(variance: u128, n: usize, seed: u64) -> Vec<i64> {
     law.draws(n, 0, &mut source(seed)).unwrap()
 }
 
-/// Every cell of the exact law for small σ², among them such whose root is no integer.
+/// Checks every cell of the exact distribution for small σ², including those with a non-integer
+/// root.
 fn small_variances(n: usize) {
     for (seed, variance) in (0..).zip([1_u32, 2, 3, 7, 10, 50, 400, 1_000, 10_000]) {
         let draws = draws(u128::from(variance), n, seed);
@@ -101,7 +103,7 @@ fn small_variances_follow_the_exact_law_in_five_million_draws() {
     small_variances(5_000_000);
 }
 
-/// The largest σ is 2^40: beyond 64 bits in every square.
+/// The largest σ is 2^40, for which every square exceeds 64 bits.
 #[test]
 fn large_variances_follow_the_normal_law() {
     for (seed, log) in (20..).zip([30, 47, 61, 80]) {
@@ -111,7 +113,8 @@ fn large_variances_follow_the_normal_law() {
     }
 }
 
-/// Checks that a release of an empty round is noise of standard deviation z K, in each region and in the total.
+/// Checks that a release of an empty round is noise of standard deviation z K, in each region and
+/// in the total.
 fn releases(n_rounds: u64) {
     for z in [0.6, 1.0, 2.5] {
         let mechanism = mechanism(3, 3, 50, 0.5, z);
@@ -145,7 +148,8 @@ fn releases_carry_noise_of_the_declared_size_in_two_million_draws() {
     releases(40_000);
 }
 
-/// So that the comparisons can fail: 2 % too little, a law of floats on a coarser lattice, a missing tail.
+/// Control: 2 % too little noise, a distribution of floats on a coarser lattice, and a missing tail
+/// are detected.
 #[test]
 fn wrong_laws_are_seen() {
     let honest = draws(1 << 47, 60_000, 60);
@@ -170,7 +174,8 @@ fn variances_out_of_range_are_refused() {
     assert!(DiscreteGaussian::new(1).is_ok());
 }
 
-/// Each server of a secure sum draws the whole noise, from a stream of its own: with one stream for both, each would know the other's.
+/// Each server of a secure sum draws the complete noise from a separate stream: with a shared
+/// stream, each would know the other's noise.
 #[test]
 fn the_noises_of_two_servers_are_whole_and_independent() {
     let mechanism = Mechanism::for_secure_sum(settings(3, 1, 4, 1.0, 1.5), 12).unwrap();
@@ -186,7 +191,7 @@ fn the_noises_of_two_servers_are_whole_and_independent() {
     assert!((product(&leader, &leader) - 1.0).abs() < 0.05);
     assert!((product(&helper, &helper) - 1.0).abs() < 0.05);
     assert!(product(&leader, &helper).abs() < 0.036);
-    // The operating system's is fresh each time.
+    // Noise from the operating system is fresh each time.
     let mut secure = SecureNoise::new();
     let mut draw = || mechanism.server_noise(Server::Leader, (8, 5), &mut secure).unwrap();
     assert_ne!(*draw(), *draw());

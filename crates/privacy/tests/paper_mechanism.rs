@@ -1,10 +1,10 @@
-//! The paper's mechanism is Algorithm 1 lines 5 to 11, written out.
+//! The paper's mechanism equals a direct implementation of Algorithm 1 lines 5 to 11.
 #![expect(
     clippy::unwrap_used,
     reason = "clippy allows it in test functions only, not in what they share"
 )]
 
-mod common;
+use crate::common;
 
 use common::{float, source};
 use fedbo_privacy::accounting::{Noise, Sampling, SamplingRate};
@@ -40,7 +40,7 @@ fn paper(sampling: PaperSampling, noise_multiplier: f64) -> PaperMechanism {
     PaperMechanism::new(settings(sampling, noise_multiplier)).unwrap()
 }
 
-/// Rows that sum to 1; the largest weight is 0.5, of region 1.
+/// Rows that sum to 1; the largest weight is 0.5, in region 1.
 fn weights() -> Vec<Vec<f64>> {
     vec![vec![0.25, 0.25, 0.25, 0.125, 0.0625, 0.0625], vec![0.125, 0.125, 0.125, 0.125, 0.0, 0.5]]
 }
@@ -61,7 +61,7 @@ fn assert_close(found: &[Vec<f64>], expected: &[Vec<f64>]) {
     }
 }
 
-/// (1/q) Σ φ_n^(i) ω_n / max(1, ‖ω_n‖ / (S/√P)), as the formula says.
+/// Evaluates the formula (1/q) Σ φ_n^(i) ω_n / max(1, ‖ω_n‖ / (S/√P)).
 fn weighted(vectors: &[Vec<f64>], sampled: &[bool], q: f64) -> Vec<Vec<f64>> {
     let clip = 2.0 / 2_f64.sqrt();
     let average = |row: &Vec<f64>| {
@@ -96,7 +96,8 @@ fn without_noise_and_sampling_it_is_the_weighted_average_of_clipped_vectors() {
     assert_close(&rows(&closed.release), &weighted(&small, &[true; 6], 1.0));
 }
 
-/// Each agent with probability q, divided by q: of all 64 samples, the one that a round used explains what it released.
+/// Each agent takes part with probability q, and sums are divided by q: the release of a round
+/// matches one of all 64 samples.
 #[test]
 fn poisson_samples_are_divided_by_q() {
     let (mechanism, vectors, mut counts) = (paper(poisson(0.25), 0.0), vectors(), [0_u64; 6]);
@@ -120,7 +121,7 @@ fn poisson_samples_are_divided_by_q() {
     check_chi_squared(counts.iter().map(deviation).sum(), 6.0, 1e-6).unwrap();
 }
 
-/// ⌊q N⌋ agents, each subset as often as any other, divided by q all the same.
+/// ⌊q N⌋ agents, each subset equally often; sums are also divided by q.
 #[test]
 fn samples_of_fixed_size_have_it_and_are_uniform() {
     let (mechanism, vectors) = (paper(fixed(0.4), 0.0), vectors()); // ⌊0.4 · 6⌋ = 2
@@ -145,7 +146,8 @@ fn samples_of_fixed_size_have_it_and_are_uniform() {
     assert_eq!(mechanism.event().unwrap().sampling, sampling);
 }
 
-/// z φ_max S/q, φ_max over all regions or over each; normal, and the same whoever comes.
+/// The noise is normal with standard deviation z φ_max S/q, φ_max over all regions or over each,
+/// and independent of participation.
 #[test]
 fn the_noise_is_normal_with_the_papers_standard_deviation() {
     for (weight_max, expected) in [
@@ -176,7 +178,8 @@ fn the_noise_is_normal_with_the_papers_standard_deviation() {
     }
 }
 
-/// Arrival in any order; refusals as in the other mechanism; what is not finite is zero, what is huge is clipped.
+/// Vectors may arrive in any order; refusals are those of the other mechanism; non-finite vectors
+/// count as zero, and huge ones are clipped.
 #[test]
 fn vectors_are_taken_by_slot_and_checked() {
     let mechanism = paper(poisson(1.0), 1.0);

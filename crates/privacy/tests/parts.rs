@@ -1,6 +1,6 @@
-//! Parts of a sum, whoever has which, make the release of one collector, to the bit.
+//! However a sum is split into parts, the release is bitwise equal to that of a single collector.
 
-mod common;
+use crate::common;
 
 use std::collections::BTreeSet;
 
@@ -9,18 +9,18 @@ use fedbo_privacy::mechanism::{Mechanism, PartRefused, PartialSum, ReleaseShape,
 use fedbo_streams::{Purpose, Seed, Stream};
 use zeroize::Zeroizing;
 
-/// A vector as agents may send it: ordinary, too long, zero, tiny, or not finite.
+/// Draws a vector as agents may send it: ordinary, too long, zero, tiny, or not finite.
 fn vector(n: u32, stream: &mut Stream) -> Vec<f64> {
     let scale = [1.0, 1e9, 0.0, 1e-300, f64::INFINITY][stream.below(5)];
     (0..n).map(|_| scale * (2.0 * stream.uniform() - 1.0)).collect()
 }
 
-/// A number below this one.
+/// Draws a number below `n`.
 fn below(n: u32, stream: &mut Stream) -> u32 {
     stream.bits() % n
 }
 
-/// The same vectors with zeros for what they leave out.
+/// Pads a vector with zeros for the missing numbers.
 fn whole(vector: &[f64], mechanism: &Mechanism) -> Vec<f64> {
     let mut whole = vector.to_vec();
     whole.resize(mechanism.settings().n_features as usize, 0.0);
@@ -46,7 +46,8 @@ fn whoever_has_which_vectors_the_release_is_the_same() {
             let vector = vector(n_numbers, &mut stream);
             let part = stream.below(n_parts);
             parts[part].receive(slot, &vector).unwrap();
-            // Another vector of it at another collector does not count, nor one at none that counts.
+            // Only the vector taken at its collector counts, not a different vector of the slot at
+            // another collector, and not a vector that no collector takes.
             let other = (part + 1) % n_parts;
             if other != part {
                 parts[other]
@@ -71,7 +72,7 @@ fn whoever_has_which_vectors_the_release_is_the_same() {
     }
 }
 
-/// A round without parts releases noise, as one to which nobody came does (INV-3).
+/// A round without parts releases noise, like a round without vectors (INV-3).
 #[test]
 fn a_round_without_parts_releases_noise() {
     let mechanism = mechanism(5, 2, 3, 1.0, 1.0);
@@ -96,7 +97,8 @@ fn where_coins_decide_there_are_no_parts() {
     assert_eq!(part.slots().collect::<Vec<_>>(), [1]);
 }
 
-/// A sum that no clipped vectors make is not taken (INV-7), and nothing of a part is printed (INV-4).
+/// A sum that no clipped vectors can produce is refused (INV-7), and nothing of a part is printed
+/// (INV-4).
 #[test]
 fn a_part_that_nobody_can_have_made_is_refused() {
     let mechanism = mechanism(5, 2, 3, 1.0, 1.0);

@@ -1,16 +1,18 @@
-//! Neighbouring rosters with identical randomness differ by at most K before the noise, and in nothing else (INV-5, 6, 7).
+//! Neighbouring rosters with identical randomness differ by at most K before the noise, and in
+//! nothing else (INV-5, 6, 7).
 #![expect(
     clippy::unwrap_used,
     reason = "clippy allows it in test functions only, not in what they share"
 )]
 
-mod common;
+use crate::common;
 
 use common::{Uploads, difference, mechanism, source, squared_bound, squared_norm};
 use fedbo_privacy::mechanism::{Mechanism, ReleaseShape, VectorRefused};
 use fedbo_testkit::test_stream;
 
-/// The public record of a round: its sums, its answers, its size and how much randomness it drew.
+/// The public record of a round: its sums, its answers, its size and the number of random words
+/// drawn.
 struct Record {
     sums: Vec<i64>,
     answers: Vec<Result<(), VectorRefused>>,
@@ -31,7 +33,7 @@ fn play(mechanism: &Mechanism, shape: ReleaseShape, seed: u64, uploads: &Uploads
     }
 }
 
-/// Coordinates of many sizes, among them what is not a number.
+/// Draws coordinates of many sizes, including NaN.
 fn vector(n: usize, stream: &mut fedbo_streams::Stream) -> Vec<f64> {
     let scale = [1e-3, 0.3, 1.0, 30.0, 1e300][stream.below(5)];
     let mut vector: Vec<f64> = stream.normals(n).iter().map(|x| x * scale).collect();
@@ -42,7 +44,8 @@ fn vector(n: usize, stream: &mut fedbo_streams::Stream) -> Vec<f64> {
     vector
 }
 
-/// 10,000 pairs: one slot's vectors all zero, or the same roster. One slot may send twice, or what has another length.
+/// 10,000 pairs: one slot's vectors are all zero, or the roster is the same. One slot may send
+/// twice, or a vector of the wrong length.
 #[test]
 fn neighbours_differ_by_at_most_k_before_the_noise_and_in_nothing_else() {
     let mut stream = test_stream(1);
@@ -77,11 +80,11 @@ fn neighbours_differ_by_at_most_k_before_the_noise_and_in_nothing_else() {
         n_equal += usize::from(moved == 0);
         n_at_the_bound += usize::from(moved * 1_000_000 > squared_bound(&mechanism) * 999_990);
     }
-    // A bound that nothing reaches would hold for a mechanism that adds nothing.
+    // Control: a bound that is never reached would also hold for a mechanism that adds nothing.
     assert!(n_at_the_bound > 1_000 && n_equal > 1_000, "{n_at_the_bound}, {n_equal}");
 }
 
-/// Sending nothing and sending zeros are the same to all others.
+/// Sending nothing is equivalent to sending zeros for all other slots.
 #[test]
 fn a_slot_that_sends_nothing_counts_as_zero() {
     let mechanism = mechanism(5, 2, 8, 1.0, 1.0);
@@ -97,7 +100,7 @@ fn a_slot_that_sends_nothing_counts_as_zero() {
     }
 }
 
-/// The first valid vector wins, and whatever comes after it gets one and the same answer (INV-6).
+/// The first valid vector wins, and every later one gets the same answer (INV-6).
 #[test]
 fn only_the_first_valid_vector_of_a_slot_counts() {
     let mechanism = mechanism(3, 1, 4, 1.0, 1.0);

@@ -1,6 +1,6 @@
-//! A slot's data moves its own sum by its own clipped vector, and nothing else (INV-11).
+//! A slot's data changes only its own sum, by its own clipped vector (INV-11).
 
-mod common;
+use crate::common;
 
 use common::{difference, mechanism, pre_noise, release, source};
 use fedbo_privacy::mechanism::{Mechanism, ReleaseShape};
@@ -19,8 +19,9 @@ fn with_rate(q: f64) -> Mechanism {
     mechanism(N_SLOTS, N_REGIONS, N_FEATURES, q, 1.0)
 }
 
-/// With the same seed, the round without a slot has the same bytes but for that slot's sum, which lacks exactly what the
-/// slot adds when it is alone. So neither coins, noise, regions nor other sums look at who is there.
+/// With the same seed, the round without a slot has the same bytes except for that slot's sum,
+/// which lacks exactly the contribution of the slot in a round of its own. Coins, noise, regions
+/// and other sums thus do not depend on participation.
 #[test]
 fn removing_a_slot_changes_no_other_byte() {
     let uploads = uploads(1);
@@ -54,7 +55,7 @@ fn removing_a_slot_changes_no_other_byte() {
     }
 }
 
-/// Every slot keeps its region whoever is there, and the region is its number modulo P.
+/// The region of a slot is its number modulo P, independently of the other slots.
 #[test]
 fn a_region_follows_from_the_slot_alone() {
     let mechanism = with_rate(1.0);
@@ -68,7 +69,7 @@ fn a_region_follows_from_the_slot_alone() {
     }
 }
 
-/// Vectors may come in any order.
+/// Vectors may arrive in any order.
 #[test]
 fn the_order_of_arrival_does_not_matter() {
     let mechanism = with_rate(0.5);
@@ -84,7 +85,7 @@ fn the_order_of_arrival_does_not_matter() {
     }
 }
 
-/// The total is the sum of what the regions hold: one set of coins, whatever the shape.
+/// The total is the sum of the regions: the coins do not depend on the shape.
 #[test]
 fn the_total_is_the_sum_of_the_regions() {
     let (mechanism, uploads) = (with_rate(0.5), uploads(5));
@@ -98,7 +99,7 @@ fn the_total_is_the_sum_of_the_regions() {
     }
 }
 
-/// Rounds with everybody, with some and with nobody, in a process whose output another test reads.
+/// Rounds with all, some and no vectors, in a process with an output that another test reads.
 #[test]
 #[ignore = "started by another test"]
 fn rounds_of_all_sizes() {
@@ -112,11 +113,11 @@ fn rounds_of_all_sizes() {
     }
 }
 
-/// A round prints nothing at all, so nothing of how many came (INV-4).
+/// A round prints nothing, and thus reveals nothing about the number of vectors (INV-4).
 #[test]
 fn a_round_prints_nothing() {
     let output = std::process::Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "rounds_of_all_sizes", "--ignored", "--nocapture"])
+        .args(["--exact", "roster_independence::rounds_of_all_sizes", "--ignored", "--nocapture"])
         .output()
         .unwrap();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -124,14 +125,15 @@ fn a_round_prints_nothing() {
     assert_eq!(text(&output.stderr), "");
     let shown = text(&output.stdout);
     let lines: Vec<&str> = shown.lines().filter(|line| !line.is_empty()).collect();
-    // Those of the test's harness.
+    // The lines of the test harness.
     let [begun, passed, ended] = lines[..] else { panic!("{shown}") };
     assert_eq!(begun, "running 1 test");
-    assert_eq!(passed, "test rounds_of_all_sizes ... ok");
+    assert_eq!(passed, "test roster_independence::rounds_of_all_sizes ... ok");
     assert!(ended.starts_with("test result: ok. 1 passed;"), "{ended}");
 }
 
-/// The debug output of a round in progress, and of a release, says nothing of who came or what they sent (INV-4).
+/// The debug output of a running round, and of a release, reveals nothing about participation or
+/// vectors (INV-4).
 #[test]
 fn debug_prints_no_coordinates_coins_or_counts() {
     let mechanism = with_rate(0.5);

@@ -1,11 +1,12 @@
-//! A machine that is copied while a round collects, and continued twice, releases one round twice: with the noise and the coins of
-//! either continuation, so that no difference of two releases is free of noise (INV-2 cannot be held then; INV-8 is).
+//! A machine that is cloned while a round collects, and continued twice, releases one round twice.
+//! Each continuation has its own noise and coins, so no difference of two releases is free of
+//! noise. INV-2 cannot hold in this case; INV-8 does.
 #![expect(
     clippy::unwrap_used,
     reason = "clippy allows it in test functions only, not in what they share"
 )]
 
-mod common;
+use crate::common;
 
 use common::{mechanism, pre_noise, source};
 use fedbo_privacy::accounting::SamplingRate;
@@ -23,7 +24,7 @@ fn vector(slot: u32) -> Vec<f64> {
     vec![0.01 * f64::from(slot + 1); M as usize]
 }
 
-/// Two copies of one round: what a snapshot of the machine holds, as everything that has happened to it happened to both.
+/// Returns two copies of one round, equivalent to a snapshot because both have the same history.
 fn copies(mechanism: &Mechanism, shape: ReleaseShape) -> [Collecting; 2] {
     std::array::from_fn(|_| {
         let mut collecting = mechanism.begin(7, shape);
@@ -34,7 +35,8 @@ fn copies(mechanism: &Mechanism, shape: ReleaseShape) -> [Collecting; 2] {
     })
 }
 
-/// One more vector comes to one of them alone. If both drew the same noise, the difference of their releases would be that vector.
+/// One copy receives an additional vector. If both drew the same noise, the difference of their
+/// releases would be that vector.
 #[test]
 fn a_snapshot_that_is_continued_twice_releases_with_noise_of_its_own() {
     let mechanism = mechanism(N, 2, M, 1.0, 1.0);
@@ -42,7 +44,7 @@ fn a_snapshot_that_is_continued_twice_releases_with_noise_of_its_own() {
     for shape in SHAPES {
         let [mut first, second] = copies(&mechanism, shape);
         first.receive(N - 1, &vector(N - 1)).unwrap();
-        // One process goes on twice, with the one source that it holds.
+        // One process continues twice, with its single source.
         let mut secure = SecureNoise::new();
         let first = first.close(&mut secure).unwrap().release;
         let second = second.close(&mut secure).unwrap().release;
@@ -52,13 +54,13 @@ fn a_snapshot_that_is_continued_twice_releases_with_noise_of_its_own() {
         };
         let first = noise(first.sums(), &uploads);
         let second = noise(second.sums(), &uploads[..uploads.len() - 1]);
-        // Noise is of the size of 2^23, so that two draws are equal once in some million times.
+        // The noise is on the order of 2^23, so two draws are equal about once in several million.
         let n_equal = first.iter().zip(&second).filter(|(a, b)| a == b).count();
         assert!(n_equal <= 1, "{n_equal} of {} are shared", first.len());
     }
 }
 
-/// The paper's mechanism draws when it closes too.
+/// The paper's mechanism also draws its noise when it closes.
 #[test]
 fn a_snapshot_of_the_papers_mechanism_draws_its_own_noise_too() {
     let mechanism = PaperMechanism::new(PaperSettings {
@@ -83,8 +85,8 @@ fn a_snapshot_of_the_papers_mechanism_draws_its_own_noise_too() {
     assert_ne!(released[0], released[1]);
 }
 
-/// Vectors are judged by public facts alone, and the order in which they came does not matter: equal seeds give equal
-/// releases.
+/// Vectors are checked only against public facts, and their order of arrival does not matter: equal
+/// seeds give equal releases.
 #[test]
 fn vectors_are_read_in_the_order_of_slots_once_the_noise_is_drawn() {
     let mechanism = mechanism(N, 2, M, 0.5, 1.0);

@@ -1,11 +1,11 @@
-//! Nine slots in ten are fake and send whatever they like: neither the noise nor what a release costs an honest slot depends on
-//! them (INV-6, INV-7, INV-11).
+//! Nine of ten slots are fake and send arbitrary vectors. Neither the noise nor the cost of a
+//! release to an honest slot depends on them (INV-6, INV-7, INV-11).
 #![expect(
     clippy::unwrap_used,
     reason = "clippy allows it in test functions only, not in what they share"
 )]
 
-mod common;
+use crate::common;
 
 use common::{difference, float, mechanism, pre_noise, release, signed, source};
 use fedbo_privacy::accounting::{Accountant, Delta, PldAccountant};
@@ -21,7 +21,7 @@ const N_ROUNDS: u64 = 12;
 /// Every tenth slot is honest; one of them is the victim.
 const VICTIM: u32 = 20;
 
-/// The conduct of all fake slots.
+/// The behaviour of all fake slots.
 #[derive(Clone, Copy, Debug)]
 enum Conduct {
     Silent,
@@ -31,11 +31,11 @@ enum Conduct {
     Denormal,
     CopiesOfTheVictim,
     VictimTurnedAround,
-    /// Against what was released in the round before.
+    /// Reacts to the release of the previous round.
     Adaptive,
-    /// Twice in a round, the second time something else.
+    /// Sends twice in a round, with different vectors.
     Repeating,
-    /// Each slot and round something else.
+    /// Varies with the slot and the round.
     Mixed,
 }
 
@@ -64,15 +64,15 @@ fn shape(round: u64) -> ReleaseShape {
     if round < N_ROUNDS / 2 { ReleaseShape::Regions } else { ReleaseShape::Total }
 }
 
-/// Returns the vectors that honest slots send in a round; the fake ones know them.
+/// Returns the vectors of honest slots in a round, which the fake ones know.
 fn honest(round: u64) -> Vec<(u32, Vec<f64>)> {
     let mut stream = test_stream(round);
     let slots = (0..N_SLOTS).filter(|slot| is_honest(*slot));
     slots.map(|slot| (slot, stream.normals(N_FEATURES as usize))).collect()
 }
 
-/// Returns the vectors that fake slots send in a round. Fake slots know what honest ones send and what was released in
-/// the round before.
+/// Returns the vectors of fake slots in a round. Fake slots know the vectors of honest ones and the
+/// previous release.
 fn fakes(
     conduct: Conduct,
     round: u64,
@@ -114,13 +114,13 @@ fn fakes(
     sent
 }
 
-/// A round of the attack: what honest and fake slots send, in the order in which it comes.
+/// A round of the attack: the vectors of honest and fake slots, in the order of arrival.
 struct Round {
     number: u64,
     uploads: Vec<(u32, Vec<f64>)>,
 }
 
-/// The rounds of a whole attack on a mechanism whose noise has this seed.
+/// Returns the rounds of a whole attack on a mechanism with noise from this seed.
 fn attack(mechanism: &Mechanism, conduct: Conduct, seed: u64) -> Vec<Round> {
     let mut luck = test_stream(1000 + seed);
     let mut earlier = vec![0];
@@ -128,7 +128,7 @@ fn attack(mechanism: &Mechanism, conduct: Conduct, seed: u64) -> Vec<Round> {
         .map(|number| {
             let mut uploads = honest(number);
             uploads.extend(fakes(conduct, number, &uploads, &earlier, &mut luck));
-            // Each slot's vectors come in the order in which it sends them, slots in any order.
+            // Each slot's vectors arrive in the order of sending, the slots in random order.
             let mut order: Vec<u32> = (0..N_SLOTS).collect();
             luck.shuffle(&mut order);
             uploads.sort_by_key(|(slot, _)| order[*slot as usize]);
@@ -139,16 +139,18 @@ fn attack(mechanism: &Mechanism, conduct: Conduct, seed: u64) -> Vec<Round> {
         .collect()
 }
 
-/// Of the first vector of each slot alone: what it adds, on this mechanism with the coins of this seed.
+/// Returns the contribution of a slot's first vector alone, on this mechanism with the coins of
+/// this seed.
 fn alone(mechanism: &Mechanism, round: &Round, slot: u32, seed: u64) -> Vec<i64> {
     let first = round.uploads.iter().find(|(sender, _)| *sender == slot);
     let own: Vec<_> = first.cloned().into_iter().collect();
     pre_noise(mechanism, round.number, shape(round.number), seed, &own)
 }
 
-/// With the same seed, a round is the round to which nobody came plus what each slot adds when it is alone, whatever fake slots
-/// send: noise and coins are the same numbers with and without them, the victim adds the same, and what fake slots add is
-/// within the bound of one slot each.
+/// With the same seed, a round equals the round without vectors plus the separate contribution of
+/// each slot, regardless of the fake slots. Noise and coins are the same with and without them, the
+/// victim's contribution is the same, and each fake slot's contribution is within the bound of one
+/// slot.
 #[test]
 fn sybils() {
     for q in [1.0, 0.5] {
@@ -172,7 +174,7 @@ fn sybils() {
                 assert_eq!(whole.sums(), expected, "{conduct:?} in round {number}");
                 assert_eq!(drawn, n_words, "{conduct:?}");
 
-                // The victim, with fake slots and without.
+                // The victim's contribution, with and without fake slots.
                 let without: Vec<_> =
                     round.uploads.iter().filter(|(slot, _)| *slot != VICTIM).cloned().collect();
                 let among = difference(whole.sums(), release(&without).0.sums());
@@ -190,7 +192,7 @@ fn sybils() {
     }
 }
 
-/// Returns the cost of a run: ε of the events that its rounds were closed with.
+/// Returns the cost of a run: ε of the events of its rounds.
 fn charged(mechanism: &Mechanism, rounds: &[Round], seed: u64) -> f64 {
     let mut accountant = PldAccountant::default();
     for round in rounds {
@@ -225,8 +227,8 @@ fn sybils_do_not_change_what_is_charged() {
     assert!((expected / declared - 1.0).abs() < 1e-3, "{expected} {declared}");
 }
 
-/// With noise of the real source, what is left of the releases of an attack when the sums are taken away has the declared
-/// variance: at sampling rate 1 the sums are known.
+/// With noise from the real source, the releases of an attack minus the sums have the declared
+/// variance. At sampling rate 1 the sums are known.
 #[test]
 fn sybils_do_not_change_the_law_of_the_noise() {
     const LEVEL: f64 = 1e-6;
@@ -253,7 +255,7 @@ fn sybils_do_not_change_the_law_of_the_noise() {
         // Σ k² / σ² is χ² with n degrees of freedom to about 1/σ².
         let statistic = squares / variance;
         check_chi_squared(statistic, float(n), LEVEL).unwrap();
-        // Less noise would be seen, by a tenth of its standard deviation.
+        // Control: noise that is smaller by a tenth of its standard deviation would be detected.
         let weaker = check_chi_squared(0.81 * statistic, float(n), LEVEL);
         assert!(weaker.is_err(), "{conduct:?}");
     }

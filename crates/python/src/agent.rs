@@ -1,4 +1,4 @@
-//! Agents of a federation over a network as Python calls them.
+//! Python interface of agents of a federation over a network.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,6 +9,7 @@ use fedbo_objective::Objective;
 use fedbo_protocol::Trial;
 use fedbo_space::Point;
 use fedbo_storage::Told;
+use fedbo_transport::ProxySetting;
 use fedbo_wire::{EnrolmentToken, ServerCard, TokenUnreadable};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -34,13 +35,13 @@ impl Stop {
         Self(Arc::new(AtomicBool::new(false)))
     }
 
-    /// Ends the run.
+    /// Sets the flag.
     fn set(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
 }
 
-/// Enrols an agent. The parameters of its study are given to `on_space` before anything is stored.
+/// Enrols an agent. The parameters of its study are passed to `on_space` before anything is stored.
 #[pyfunction]
 #[expect(clippy::too_many_arguments, reason = "they are those of the Python function")]
 pub(crate) fn enrol<'py>(
@@ -51,13 +52,23 @@ pub(crate) fn enrol<'py>(
     ca: Option<PathBuf>,
     allow_plain_http: bool,
     helper: Option<&str>,
+    proxy: Option<&str>,
     on_space: Py<PyAny>,
 ) -> PyResult<Bound<'py, PyDict>> {
     let token: Result<EnrolmentToken, TokenUnreadable> = token.trim().parse();
     let token = token.map_err(errors::input)?;
     let helper = helper.map(str::parse::<ServerCard>).transpose().map_err(errors::input)?;
-    let options =
-        EnrolOptions { home, coordinator_url: coordinator, token, ca, helper, allow_plain_http };
+    let proxy = proxy.map(str::parse::<ProxySetting>).transpose();
+    let proxy = proxy.map_err(|expected| errors::input(format!("proxy: {expected}")))?;
+    let options = EnrolOptions {
+        home,
+        coordinator_url: coordinator,
+        token,
+        ca,
+        proxy: proxy.unwrap_or_default(),
+        helper,
+        allow_plain_http,
+    };
     let (enrolled, shown) = py.detach(|| {
         let mut shown = Ok(());
         let enrolled = fedbo_agent::enrol(&options, &mut |federation| {
@@ -75,12 +86,16 @@ pub(crate) fn enrol<'py>(
     result.set_item("study", &membership.study)?;
     result.set_item("agent", &membership.agent)?;
     result.set_item("protection", fedbo_agent::protection(&federation))?;
-    result.set_item("warning", fedbo_agent::short_rounds(&federation))?;
+    let warnings =
+        [fedbo_agent::weak_protection(&federation), fedbo_agent::short_rounds(&federation)];
+    let warnings: Vec<String> = warnings.into_iter().flatten().collect();
+    result.set_item("warnings", warnings)?;
     Ok(result)
 }
 
-/// Runs an agent as a text in the layout of an `agent.toml` says, with an objective that `evaluate` begins, until its plan is done.
-/// `on_event` is told what happens, and ends the run by True. Errors call the text `label`. Returns the way in which it ended.
+/// Runs an agent with the settings of a text in the format of an `agent.toml` until its plan is
+/// done. `evaluate` starts its evaluations. `on_event` is called with each event; if it returns
+/// True, the run ends. Errors refer to the text by `label`. Returns how the run ended.
 #[pyfunction]
 pub(crate) fn run_agent(
     py: Python<'_>,
@@ -107,7 +122,7 @@ pub(crate) fn run_agent(
     Ok(ended_as(ended))
 }
 
-/// The way in which a run ended, as Python has it.
+/// The name of the end of a run in Python.
 pub(crate) fn ended_as(ended: Ended) -> &'static str {
     match ended {
         Ended::Complete => "complete",
@@ -116,7 +131,7 @@ pub(crate) fn ended_as(ended: Ended) -> &'static str {
     }
 }
 
-/// Tells the thread that runs Python what an agent does.
+/// Sends the events of an agent to the Python thread and waits until they are handled.
 pub(crate) struct Events {
     observer: PythonObserver,
     stop: Arc<AtomicBool>,
@@ -147,14 +162,19 @@ impl Observer for Events {
         let (kind, round) = match notice {
             Notice::StudyOpened(_) => ("opened", None),
             Notice::RoundsAreShort(_) => ("short-rounds", None),
+            Notice::WeakProtection(_) => ("weak-protection", None),
             Notice::RoundBegan(round, _) => ("round", Some(*round)),
             Notice::UploadSent(round) => ("upload-sent", Some(*round)),
             Notice::UploadMissed(round, _) => ("upload-missed", Some(*round)),
             Notice::UploadResent(round) => ("upload-resent", Some(*round)),
             Notice::Retrying(..) => ("retrying", None),
             Notice::StudyWaits(_) => ("waiting", None),
+            Notice::HelperAwaited(round) => ("waiting", Some(*round)),
             Notice::WaitsToDeliver => return,
             Notice::BudgetReached(_) => ("budget-spent", None),
+            Notice::TakenOver(_) => ("taken-over", None),
+            Notice::CoordinatorSetBack(..) => ("coordinator-set-back", None),
+            Notice::AccountUnchecked(..) => ("account-unchecked", None),
             Notice::Refused(_) => ("refused", None),
             Notice::CoordinatorRefused(_) => ("misconduct", None),
         };

@@ -1,5 +1,5 @@
-//! Objectives that are evaluated in Python: every trial becomes a [`Call`] to the thread that began the run, so that Ctrl-C reaches
-//! the user's function.
+//! Objectives that are evaluated in Python. Every trial becomes a [`Call`] to the thread that
+//! started the run, so that Ctrl-C reaches the user's function.
 
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,40 +12,41 @@ use fedbo_space::Point;
 use fedbo_storage::Trial;
 use fedbo_study::{Definition, Observer};
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{PyDict, PyString};
 
 use crate::{convert, errors};
 
-/// The time after which a thread that waits looks for signals.
+/// Interval at which a waiting thread checks for signals.
 const POLL: Duration = Duration::from_millis(50);
 
-/// Makes Python's data of something that has happened.
+/// Converts an event to Python data.
 pub(crate) type Telling =
     Box<dyn for<'py> FnOnce(Python<'py>) -> PyResult<Bound<'py, PyDict>> + Send>;
 
-/// Something for the thread that runs Python.
+/// A message to the Python thread.
 pub(crate) enum Event {
     /// A trial to evaluate.
     Call(Call),
-    /// Something has happened, such as that a trial was told; the answer says whether the run goes on.
+    /// Something has happened, for instance a trial was told. The answer tells if the run
+    /// continues.
     Told(Telling, Sender<ControlFlow<()>>),
-    /// Something that should be known.
+    /// A warning for the user.
     Warning(String),
 }
 
-/// The word of the evaluation of a trial to the worker that waits for it.
+/// A message from the evaluation of a trial to the worker that waits for it.
 enum Reply {
     Report { epoch: u32, value: f64, signal: Sender<Signal> },
     End(TrainingEnd),
 }
 
-/// A trial that is to be evaluated: its function reports to it, and it is ended once.
+/// A trial to evaluate. Its function may report to it, and must end it once.
 #[pyclass(frozen, module = "fedbo._fedbo")]
 pub(crate) struct Call {
     agent: u64,
     number: u64,
     point: Point,
-    /// None once it has ended.
+    /// `None` after the end of the call.
     reply: Mutex<Option<Sender<Reply>>>,
 }
 
@@ -58,7 +59,7 @@ impl Call {
     fn end(&self, end: TrainingEnd) {
         let slot = self.reply.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(to) = slot {
-            let _gone = to.send(Reply::End(end)); // a worker that was stopped does not wait
+            let _gone = to.send(Reply::End(end)); // a worker that was stopped no longer receives
         }
     }
 }
@@ -83,43 +84,45 @@ impl Call {
         convert::params(py, &self.point)
     }
 
-    /// Reports the value after an epoch; returns True if the training is to stop.
+    /// Reports the value after an epoch. Returns True if the training should stop.
     fn report(&self, py: Python<'_>, epoch: u32, value: f64) -> bool {
         let (signal, answer) = mpsc::channel();
         let sent = self.reply(Reply::Report { epoch, value, signal });
         let answer = Mutex::new(answer);
-        // A worker that is gone has given the trial back.
+        // If the worker has ended, it has released the trial.
         let heard = || answer.lock().unwrap_or_else(PoisonError::into_inner).recv();
         !sent || py.detach(heard).is_ok_and(Signal::stops)
     }
 
-    /// Ends it with a value.
+    /// Ends the call with a value.
     fn tell(&self, value: f64) {
         self.end(TrainingEnd::Ended(Outcome::Value(value)));
     }
 
-    /// Ends it with several numbers, in the order of the study's `number_names`.
+    /// Ends the call with several numbers, in the order of the study's `number_names`.
     fn tell_numbers(&self, numbers: Vec<f64>) {
         self.end(TrainingEnd::Ended(Outcome::Numbers(numbers)));
     }
 
-    /// Ends it without one.
-    fn fail(&self, message: String) {
+    /// Ends the call with a failure.
+    fn fail(&self, message: &Bound<'_, PyString>) -> PyResult<()> {
+        let message = convert::lossy(message)?;
         self.end(TrainingEnd::Ended(Outcome::Failed(Failure::Reported { message })));
+        Ok(())
     }
 
-    /// Ends it as its reports had it stopped.
+    /// Ends the call of a trial that was stopped by its reports.
     fn stop(&self) {
         self.end(TrainingEnd::Stopped);
     }
 
-    /// Gives it back: it counts as not having been evaluated.
+    /// Ends the call without an evaluation and releases the trial.
     fn release(&self) {
         self.end(TrainingEnd::Ended(Outcome::Interrupted));
     }
 }
 
-/// The objective on the side of Rust: it waits for what Python says.
+/// The Rust side of the objective. It waits for the messages of Python.
 pub(crate) struct PythonObjective {
     events: Mutex<Sender<Event>>,
     stop: Arc<AtomicBool>,
@@ -148,7 +151,7 @@ impl PythonObjective {
             match replies.recv_timeout(POLL) {
                 Ok(Reply::End(end)) => return end,
                 Ok(Reply::Report { epoch, value, signal }) => {
-                    // A study that stops no trials early keeps no reports.
+                    // A study without early stopping keeps no reports.
                     let answer = monitor.map_or(Signal::Continue, |m| m.report(epoch, value));
                     let _gone = signal.send(answer);
                 }
@@ -164,7 +167,7 @@ impl Objective for PythonObjective {
         match self.ask(point, id, None) {
             TrainingEnd::Ended(outcome) => outcome,
             TrainingEnd::Stopped => Outcome::Failed(Failure::Reported {
-                message: "the function stopped, but this study stops no trials early".to_owned(),
+                message: "the function stopped, but this study has no early stopping".to_owned(),
             }),
         }
     }
@@ -174,10 +177,10 @@ impl Objective for PythonObjective {
     }
 }
 
-/// Tells the thread that runs Python what becomes of the trials of a run.
+/// Sends the results of a run's trials to the Python thread.
 pub(crate) struct PythonObserver {
     events: Mutex<Sender<Event>>,
-    /// The definition of the study whose trials are told.
+    /// The definition of the study, to convert its told trials.
     definition: Option<Definition>,
 }
 
@@ -186,7 +189,7 @@ impl PythonObserver {
         Self { events: Mutex::new(events), definition: None }
     }
 
-    /// The same for the run of a study.
+    /// Creates the observer of a study's run.
     pub(crate) fn of_study(events: Sender<Event>, definition: &Definition) -> Self {
         Self { definition: Some(definition.clone()), ..Self::new(events) }
     }
@@ -195,7 +198,7 @@ impl PythonObserver {
         self.events.lock().unwrap_or_else(PoisonError::into_inner).send(event).is_ok()
     }
 
-    /// Tells what has happened, and waits for the answer.
+    /// Sends an event and waits for the answer.
     pub(crate) fn tell(
         &self,
         telling: impl for<'py> FnOnce(Python<'py>) -> PyResult<Bound<'py, PyDict>> + Send + 'static,
@@ -207,7 +210,7 @@ impl PythonObserver {
         heard.recv().unwrap_or(ControlFlow::Break(()))
     }
 
-    /// Tells what has happened, and waits for nobody.
+    /// Sends an event without waiting for an answer.
     pub(crate) fn note(
         &self,
         telling: impl for<'py> FnOnce(Python<'py>) -> PyResult<Bound<'py, PyDict>> + Send + 'static,
@@ -216,7 +219,7 @@ impl PythonObserver {
         let _gone = self.send(Event::Told(Box::new(telling), answer));
     }
 
-    /// Tells what should be known.
+    /// Sends a warning.
     pub(crate) fn warn(&self, message: String) {
         let _gone = self.send(Event::Warning(message));
     }
@@ -238,11 +241,11 @@ impl Observer for PythonObserver {
 
 /// The Python functions of a run.
 pub(crate) struct Functions<'a, 'py> {
-    /// Begins the evaluation of a [`Call`]; may end it later, in another thread.
+    /// Starts the evaluation of a [`Call`]. It may end the call later, on another thread.
     pub(crate) evaluate: &'a Bound<'py, PyAny>,
-    /// Is told of what has happened, such as of every trial that was told; True ends the run.
+    /// Called with each event, for instance with every told trial. True ends the run.
     pub(crate) on_told: &'a Bound<'py, PyAny>,
-    /// Is told what should be known.
+    /// Called with each warning.
     pub(crate) on_warning: &'a Bound<'py, PyAny>,
 }
 
@@ -270,10 +273,12 @@ impl Functions<'_, '_> {
     }
 }
 
-/// Does `work` on a thread of its own and serves its events on this one, until the last sender of events is gone.
+/// Runs `work` on a thread of its own and handles its events on this thread, until the last sender
+/// of events is dropped.
 ///
 /// # Errors
-/// What a Python function raised, or a signal: then `stop` is set, `work` is waited for, and what it still asks is given back.
+/// Returns the exception of a Python function or a signal. In this case, `stop` is set, `work` is
+/// awaited, and its further calls are released.
 pub(crate) fn serve<R: Send>(
     py: Python<'_>,
     functions: &Functions<'_, '_>,
@@ -293,12 +298,12 @@ pub(crate) fn serve<R: Send>(
             let served = match py.detach(next) {
                 Err(RecvTimeoutError::Disconnected) => break,
                 Err(RecvTimeoutError::Timeout) => py.check_signals(),
-                // Nobody waits for its end any more.
+                // The run is ending, so its calls are released without an evaluation.
                 Ok(Event::Call(call)) if raised.is_some() || stop.load(Ordering::Relaxed) => {
                     call.release();
                     Ok(())
                 }
-                Ok(_) if raised.is_some() => Ok(()), // an answer that is dropped ends the run
+                Ok(_) if raised.is_some() => Ok(()), // dropping the answer ends the run
                 Ok(event) => functions.serve(py, event),
             };
             if let Err(error) = served

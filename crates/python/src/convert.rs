@@ -1,4 +1,4 @@
-//! Points and trials as Python's plain data, and back.
+//! Conversions of points and trials to and from Python data.
 
 use fedbo_report::Row;
 use fedbo_space::{Kind, Point, Space, Value};
@@ -7,11 +7,11 @@ use fedbo_study::Definition;
 use pyo3::IntoPyObjectExt as _;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString};
+use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyList, PyString};
 
 use crate::errors;
 
-/// A value of a parameter.
+/// Converts the value of a parameter.
 pub(crate) fn value<'py>(py: Python<'py>, value: &Value) -> PyResult<Bound<'py, PyAny>> {
     match value {
         Value::Int(v) => v.into_bound_py_any(py),
@@ -21,7 +21,7 @@ pub(crate) fn value<'py>(py: Python<'py>, value: &Value) -> PyResult<Bound<'py, 
     }
 }
 
-/// A point as a dict, in the order of its parameters.
+/// Converts a point to a dict, in the order of its parameters.
 pub(crate) fn params<'py>(py: Python<'py>, point: &Point) -> PyResult<Bound<'py, PyDict>> {
     let params = PyDict::new(py);
     for (name, each) in point.iter() {
@@ -30,21 +30,24 @@ pub(crate) fn params<'py>(py: Python<'py>, point: &Point) -> PyResult<Bound<'py,
     Ok(params)
 }
 
-/// The point that a dict stands for; its space is checked where it is used.
+/// Converts a dict to a point. Its space is checked by the caller.
 pub(crate) fn point(params: &Bound<'_, PyDict>) -> PyResult<Point> {
     let entries: PyResult<Vec<_>> = params
         .iter()
         .map(|(name, given)| {
-            let name: String = name.extract()?;
-            // A boolean is an int in Python.
+            let name = text(&name)?;
+            // A Python bool is also an int.
             let value = if given.is_instance_of::<PyBool>() {
                 Value::Bool(given.extract()?)
             } else if given.is_instance_of::<PyInt>() {
-                Value::Int(given.extract()?)
+                let value = given.extract().map_err(|_| {
+                    errors::input(format!("parameter {name:?}: {given} does not fit into 64 bits"))
+                })?;
+                Value::Int(value)
             } else if given.is_instance_of::<PyFloat>() {
                 Value::Float(given.extract()?)
             } else if given.is_instance_of::<PyString>() {
-                Value::Choice(given.extract()?)
+                Value::Choice(text(&given)?)
             } else {
                 let kind = given.get_type().name()?;
                 return Err(PyTypeError::new_err(format!(
@@ -57,7 +60,30 @@ pub(crate) fn point(params: &Bound<'_, PyDict>) -> PyResult<Point> {
     Ok(Point::new(entries?))
 }
 
-/// A trial as a dict with the fields of Python's `Trial`.
+/// Extracts a string, which must be valid Unicode.
+fn text(given: &Bound<'_, PyAny>) -> PyResult<String> {
+    let text = given.cast::<PyString>().map_err(PyErr::from)?;
+    text.extract().map_err(|_| {
+        let shown = lossy(text).unwrap_or_default();
+        errors::input(format!(
+            "'{shown}' contains a lone surrogate, which is not valid Unicode; remove it"
+        ))
+    })
+}
+
+/// Extracts a string for messages. Lone surrogates, which `os.fsdecode` makes of bytes that are not
+/// UTF-8, become `\udcXX`.
+pub(crate) fn lossy(text: &Bound<'_, PyString>) -> PyResult<String> {
+    match text.extract() {
+        Ok(text) => Ok(text),
+        Err(_) => {
+            let encoded = text.call_method1("encode", ("utf-8", "backslashreplace"))?;
+            Ok(String::from_utf8_lossy(encoded.cast::<PyBytes>()?.as_bytes()).into_owned())
+        }
+    }
+}
+
+/// Converts a trial to a dict with the fields of Python's `Trial`.
 pub(crate) fn trial<'py>(
     py: Python<'py>,
     definition: &Definition,
@@ -92,7 +118,8 @@ pub(crate) fn trial<'py>(
     Ok(fields)
 }
 
-/// A row of a federation's results as a dict. What it holds of parameters is text, which its space reads.
+/// Converts a row of a federation's results to a dict. Its parameters are strings, which the space
+/// parses.
 pub(crate) fn row<'py>(py: Python<'py>, row: &Row, space: &Space) -> PyResult<Bound<'py, PyDict>> {
     let fields = PyDict::new(py);
     fields.set_item("arm", &row.arm)?;
@@ -113,7 +140,7 @@ pub(crate) fn row<'py>(py: Python<'py>, row: &Row, space: &Space) -> PyResult<Bo
     Ok(fields)
 }
 
-/// The parameters of a space, each a dict with the keys of a `study.toml`.
+/// Converts the parameters of a space to dicts with the keys of a `study.toml`.
 pub(crate) fn space<'py>(py: Python<'py>, space: &Space) -> PyResult<Bound<'py, PyDict>> {
     let parameters = PyDict::new(py);
     for parameter in space.parameters() {

@@ -1,4 +1,4 @@
-//! The exceptions that errors become.
+//! Conversions of errors to Python exceptions.
 
 use fedbo_agent::EnrolError;
 use fedbo_cli::pictures::PictureError;
@@ -20,7 +20,7 @@ mod python {
     pyo3::import_exception!(fedbo._errors, StorageError);
 }
 
-/// Commands of the program that errors name, and what Python has instead.
+/// References to the program in error messages, and their replacements in Python.
 const IN_PYTHON: [(&str, &str); 4] = [
     ("has no [early_stopping]", "was made without early_stopping"),
     ("with fedbo tell", "with tell"),
@@ -28,22 +28,23 @@ const IN_PYTHON: [(&str, &str); 4] = [
     ("`fedbo agent enrol`", "Agent.enrol"),
 ];
 
-/// The words of an error.
+/// Formats an error for Python.
 fn words(error: impl std::fmt::Display) -> String {
     IN_PYTHON.iter().fold(error.to_string(), |text, (program, ours)| text.replace(program, ours))
 }
 
-/// An error that has no class of its own in Python.
+/// Converts an error that has no exception class of its own.
 pub(crate) fn other(error: impl std::fmt::Display) -> PyErr {
     python::Error::new_err(words(error))
 }
 
-/// An error in what was given.
+/// Converts an error about an argument.
 pub(crate) fn input(error: impl std::fmt::Display) -> PyErr {
     python::DefinitionError::new_err(words(error))
 }
 
-/// An error in arguments that were written as tables of a file: their keys are named as the arguments are, and lines are left out.
+/// Converts an error about arguments that were written as a file. Keys become names of arguments,
+/// and line numbers are omitted.
 pub(crate) fn arguments(mut error: FileError) -> PyErr {
     match &mut error {
         FileError::UnknownKey { place, key, .. }
@@ -58,7 +59,7 @@ pub(crate) fn arguments(mut error: FileError) -> PyErr {
     input(error)
 }
 
-/// The argument that became the key of a file, for instance `seed` of `study.seed`.
+/// Returns the name of the argument for a key of the file, for instance `seed` for `study.seed`.
 fn argument(key: &str) -> String {
     match key.split_once('.') {
         Some(("study" | "federation" | "agent", argument)) => argument.to_owned(),
@@ -76,12 +77,12 @@ fn argument(key: &str) -> String {
     }
 }
 
-/// An error in a file or a definition, with the line below.
+/// Converts an error about a file or a definition, with an excerpt of the file.
 pub(crate) fn definition(error: &FileError) -> PyErr {
     python::DefinitionError::new_err(format!("{error:#}"))
 }
 
-/// An error of a storage.
+/// Converts an error of a storage.
 pub(crate) fn storage(error: &StorageError) -> PyErr {
     match error {
         StorageError::NoTrial { .. } => input(error),
@@ -89,7 +90,7 @@ pub(crate) fn storage(error: &StorageError) -> PyErr {
     }
 }
 
-/// An error of whatever is kept in files.
+/// Converts an error of anything stored in files.
 fn stored(error: impl std::fmt::Display) -> PyErr {
     python::StorageError::new_err(words(error))
 }
@@ -98,7 +99,7 @@ fn refused(error: impl std::fmt::Display) -> PyErr {
     python::Refused::new_err(words(error))
 }
 
-/// An error of an export, by its kind.
+/// Converts an error of an export by its kind.
 pub(crate) fn export(error: anyhow::Error) -> PyErr {
     match error.downcast::<StudyError>() {
         Ok(error) => study(error),
@@ -106,7 +107,7 @@ pub(crate) fn export(error: anyhow::Error) -> PyErr {
     }
 }
 
-/// The reason why there is no picture.
+/// Converts an error of a picture by its kind.
 pub(crate) fn picture(error: PictureError) -> PyErr {
     match error {
         PictureError::Study(error) => study(error),
@@ -114,7 +115,7 @@ pub(crate) fn picture(error: PictureError) -> PyErr {
     }
 }
 
-/// An error of a study, by its kind.
+/// Converts an error of a study by its kind.
 pub(crate) fn study(error: StudyError) -> PyErr {
     match error {
         StudyError::Storage(error) => storage(&error),
@@ -136,12 +137,12 @@ pub(crate) fn study(error: StudyError) -> PyErr {
     }
 }
 
-/// An error of a federation in one process, by its kind.
+/// Converts an error of a federation in one process by its kind.
 pub(crate) fn federation(error: RunError) -> PyErr {
     match error {
         RunError::File(error) | RunError::NotPaid(error) => definition(&error),
         RunError::Report(ReportError::ResultsExist { path }) => input(format!(
-            "{} holds the results of another run; go on from it with --resume, replace it with --overwrite, or choose another \
+            "{} holds the results of another run; continue it with --resume, replace it with --overwrite, or choose another \
              folder with --out DIR",
             path.display()
         )),
@@ -164,7 +165,7 @@ pub(crate) fn federation(error: RunError) -> PyErr {
     }
 }
 
-/// An error of an agent's enrolment, by its kind.
+/// Converts an error of an agent's enrolment by its kind.
 pub(crate) fn enrolment(error: EnrolError) -> PyErr {
     match error {
         EnrolError::Home(error) => home(error),
@@ -172,23 +173,25 @@ pub(crate) fn enrolment(error: EnrolError) -> PyErr {
         error @ (EnrolError::Url { .. }
         | EnrolError::Joined { .. }
         | EnrolError::HelperUnnamed { .. }
+        | EnrolError::Unusable(_)
         | EnrolError::Link { source: LinkError::Setting(_), .. }) => input(error),
         error @ (EnrolError::Impostor { .. }
         | EnrolError::OtherHelper { .. }
+        | EnrolError::OtherPlace { .. }
         | EnrolError::Link { source: LinkError::Refused { .. }, .. }) => refused(error),
         error => other(error),
     }
 }
 
-/// An error of an agent at work, by its kind.
+/// Converts an error of a running agent by its kind.
 pub(crate) fn agent(error: fedbo_agent::RunError) -> PyErr {
     use fedbo_agent::RunError;
     match error {
         RunError::File(error) => definition(&error),
         RunError::Home(error) => home(error),
         RunError::Failing { n_in_a_row, last } => python::ObjectiveError::new_err(format!(
-            "{n_in_a_row} trials in a row failed, the last one because {last}; they are kept as failed, and the next run goes on with \
-             the next trial (failures_max=0 goes on whatever fails)"
+            "{n_in_a_row} trials in a row failed, the last one because {last}; they are kept as failed, and the next run continues \
+             with the next trial (failures_max=0 continues despite failures)"
         )),
         error @ (RunError::OtherSeed { .. }
         | RunError::Neighbours
@@ -196,7 +199,8 @@ pub(crate) fn agent(error: fedbo_agent::RunError) -> PyErr {
         error @ (RunError::Trials(_)
         | RunError::NoSlot { .. }
         | RunError::Log { .. }
-        | RunError::LogOrder { .. }) => stored(error),
+        | RunError::LogOrder { .. }
+        | RunError::SetBack { .. }) => stored(error),
         error @ (RunError::NoBudget { .. }
         | RunError::Unprotected { .. }
         | RunError::Unpriced(_)
@@ -210,7 +214,7 @@ pub(crate) fn agent(error: fedbo_agent::RunError) -> PyErr {
     }
 }
 
-/// An error of a peer, by its kind.
+/// Converts an error of a peer by its kind.
 pub(crate) fn peer(error: PeerError) -> PyErr {
     match error {
         PeerError::File(error) => definition(&error),
@@ -227,7 +231,8 @@ pub(crate) fn peer(error: PeerError) -> PyErr {
     }
 }
 
-/// An error of an agent's folder: who asks for what it does not have has given the wrong thing.
+/// Converts an error of an agent's folder. An unknown or ambiguous study is an error of an
+/// argument.
 fn home(error: HomeError) -> PyErr {
     match error {
         error @ HomeError::WhichStudy { .. } => input(error),
@@ -235,7 +240,7 @@ fn home(error: HomeError) -> PyErr {
     }
 }
 
-/// The line of a file that an error is about, below its words.
+/// Returns the excerpt of the file that an error shows below its message.
 fn excerpt(error: &FileError) -> String {
     let words = error.to_string();
     format!("{error:#}").strip_prefix(&words).unwrap_or_default().to_owned()

@@ -1,10 +1,11 @@
-//! Federations in one process as Python calls them.
+//! Python interface of federations in one process.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 
-use fedbo_federation::{ALGORITHMS, Arm};
+use fedbo_federation::{ALGORITHMS, Arm, PrivacyPlan};
+use fedbo_ledger::Statement;
 use fedbo_objective::{FailuresMax, Objective};
 use fedbo_protocol::UpdateRejected;
 use fedbo_report::{RESULTS_FILE, Row, closing_table, read_results};
@@ -18,16 +19,16 @@ use pyo3::types::{PyDict, PyList};
 use crate::calls::{Functions, PythonObjective, PythonObserver, serve};
 use crate::{convert, errors};
 
-/// Columns of the closing table.
+/// Width of the closing table in columns.
 const TABLE_WIDTH: u16 = 120;
 
-/// A federation, before anybody has said what its agents tune.
+/// A federation. `simulate` adds the objectives of its agents.
 #[pyclass(frozen, module = "fedbo._fedbo")]
 pub(crate) struct Federation {
     federation: fedbo_federation::Federation,
 }
 
-/// The progress of a run, told to Python.
+/// Sends the progress of a run to Python.
 struct Progress {
     observer: PythonObserver,
     space: Arc<Space>,
@@ -35,6 +36,12 @@ struct Progress {
 }
 
 impl RunProgress for Progress {
+    fn charging(&self, plan: &PrivacyPlan, _spent: &Statement) {
+        if let Some(warning) = plan.paid_claim().and_then(|claim| claim.warning()) {
+            self.observer.warn(warning);
+        }
+    }
+
     fn wave_ended(&self, _iteration: i64, rows: &[Row]) {
         let (rows, space) = (rows.to_vec(), Arc::clone(&self.space));
         let told = self.observer.tell(move |py| {
@@ -59,14 +66,14 @@ fn rows_of<'py>(py: Python<'py>, rows: &[Row], space: &Space) -> PyResult<Bound<
 
 #[pymethods]
 impl Federation {
-    /// The federation that a text in the layout of a `federation.toml` describes, whose agents have names alone.
+    /// Parses a text in the format of a `federation.toml`. Its agents have only names.
     #[staticmethod]
     fn from_text(py: Python<'_>, text: &str) -> PyResult<Self> {
         let read = py.detach(|| fedbo_federation::Federation::from_text(text, ALGORITHMS));
         Ok(Self { federation: read.map_err(errors::arguments)? })
     }
 
-    /// The same of a file, whose agents may have commands and problems too.
+    /// Reads a `federation.toml`. Its agents may have commands and built-in problems.
     #[staticmethod]
     #[pyo3(signature = (path, seed = None))]
     fn from_file(py: Python<'_>, path: PathBuf, seed: Option<u64>) -> PyResult<Self> {
@@ -76,14 +83,15 @@ impl Federation {
         Ok(Self { federation: read.map_err(|e| errors::definition(&e))? })
     }
 
-    /// The table of a `federation.toml` that holds the options of an algorithm; None if there is none of this name.
+    /// Returns the name of the table in a `federation.toml` with the options of an algorithm;
+    /// `None` if the algorithm does not exist.
     #[staticmethod]
     fn table_of(algorithm: &str) -> Option<&'static str> {
         let found = ALGORITHMS.iter().find(|each| each.name == algorithm)?;
         found.tables.first().copied()
     }
 
-    /// Its name.
+    /// Name of the federation.
     #[getter]
     fn name(&self) -> &str {
         &self.federation.name
@@ -98,37 +106,37 @@ impl Federation {
         }
     }
 
-    /// The algorithm's name.
+    /// Name of the algorithm.
     #[getter]
     fn algorithm(&self) -> &'static str {
         self.federation.algorithm.name
     }
 
-    /// Queries of each agent after its initial points.
+    /// Number of queries of each agent after its initial points.
     #[getter]
     fn rounds(&self) -> u64 {
         self.federation.rounds
     }
 
-    /// Initial points of each agent.
+    /// Number of initial points of each agent.
     #[getter]
     fn initial(&self) -> usize {
         self.federation.n_initial
     }
 
-    /// The seed of every draw.
+    /// Seed of all random numbers.
     #[getter]
     fn seed(&self) -> u64 {
         self.federation.seed
     }
 
-    /// The parameters, each a dict.
+    /// The parameters as dicts.
     #[getter]
     fn space<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         convert::space(py, &self.federation.space)
     }
 
-    /// The agents' names, each with whether its file says what it tunes.
+    /// Names of the agents, each with True if the file has its objective.
     #[getter]
     fn agents(&self) -> Vec<(String, bool)> {
         let elsewhere = |of: &_| matches!(of, fedbo_federation::AgentObjective::Elsewhere);
@@ -136,26 +144,63 @@ impl Federation {
         agents.map(|agent| (agent.name.clone(), !elsewhere(&agent.objective))).collect()
     }
 
-    /// The arms that can be compared: the algorithm, and its controls.
+    /// Names of the agents that share previous trials and make no queries.
+    #[getter]
+    fn contributors(&self) -> Vec<String> {
+        let is_tuning = |name: &str| self.federation.tuning().any(|(_, each)| each.name == name);
+        let names = self.federation.agents.iter().map(|agent| agent.name.clone());
+        names.filter(|name| !is_tuning(name)).collect()
+    }
+
+    /// Returns a copy with previous trials of an agent, a list of points and their values.
+    fn with_observations(
+        &self,
+        agent: &str,
+        trials: Vec<(Bound<'_, PyDict>, f64)>,
+    ) -> PyResult<Self> {
+        let trials: PyResult<Vec<_>> =
+            trials.iter().map(|(params, value)| Ok((convert::point(params)?, *value))).collect();
+        let federation = self.federation.clone().with_observations(agent, trials?);
+        Ok(Self { federation: federation.map_err(errors::input)? })
+    }
+
+    /// Returns a copy with the trials of a study or a table, as named by the key `observations` of
+    /// a file.
+    fn with_observations_of(&self, py: Python<'_>, agent: &str, place: &str) -> PyResult<Self> {
+        let (federation, folder) = (&self.federation, std::path::Path::new(""));
+        let refused = |why: String| errors::input(format!("observations of {agent:?}: {why}"));
+        let read = py.detach(|| {
+            let source = fedbo_study::OldSource::parse(place, folder);
+            let source = source.map_err(|expected| format!("{place:?}, expected {expected}"))?;
+            let read = source.observations(&federation.space, federation.direction);
+            read.map_err(|why| format!("{}: {why}", source.text()))
+        });
+        let trials: Vec<_> = read.map_err(refused)?.trials().collect();
+        let federation = federation.clone().with_observations(agent, trials);
+        Ok(Self { federation: federation.map_err(errors::input)? })
+    }
+
+    /// The arms that can be compared: the algorithm and its controls.
     #[getter]
     fn arms(&self) -> Vec<&'static str> {
         self.federation.arms().into_iter().map(Arm::name).collect()
     }
 
-    /// The arms of a run for which none are named.
+    /// Returns the arms of a run without explicit arms.
     #[pyo3(signature = (runs = None))]
     fn default_arms(&self, runs: Option<u32>) -> Vec<&'static str> {
         default_arms(&self.federation, runs).into_iter().map(Arm::name).collect()
     }
 
-    /// True if its own arm charges what it releases to a budget.
+    /// True if the arm of the algorithm charges its releases to a budget.
     #[getter]
     fn is_charged(&self) -> bool {
         self.federation.privacy().is_some()
     }
 
-    /// Runs arms, as `fedbo run` does, with results in the folder `out`. The agents `functions` are evaluated by `evaluate`, which
-    /// begins a call and may end it later; `on_told` is given the rows of each wave, and ends the run by True.
+    /// Runs arms as `fedbo run` does, with results in the folder `out`. `evaluate` starts the
+    /// evaluations of the agents `functions`. `on_told` is called with the rows of each wave; if it
+    /// returns True, the run ends.
     #[expect(clippy::too_many_arguments, reason = "the options of a run, by name")]
     #[pyo3(signature = (evaluate, on_told, on_warning, *, functions, arms, runs, out, overwrite, resume, spend_again, threads, failures_max))]
     fn simulate<'py>(
@@ -198,7 +243,7 @@ impl Federation {
             let given = federation.with_objective(agent, Arc::clone(&objective));
             federation = given.map_err(errors::input)?;
         }
-        drop(objective); // the last sender of events ends with the run
+        drop(objective); // so that the last sender of events is dropped at the end of the run
         let space = Arc::new(self.federation.space.clone());
         let observer = PythonObserver::new(events);
         let progress = Progress { observer, space: Arc::clone(&space), stop: Arc::clone(&stop) };

@@ -1,8 +1,10 @@
 //! The native module `fedbo._fedbo` of the Python package `fedbo`.
 //!
-//! Decides how Rust's studies and federations are called from Python: which thread evaluates, when the interpreter's lock is released, which
-//! exception an error becomes. What users see is written in Python, in `python/fedbo`, and holds no mathematics either.
-//! Start at [`study::Study`]; federations in one process are [`federation::Federation`], agents over a network [`agent::run_agent`].
+//! Determines how the Rust studies and federations are called from Python: which thread evaluates,
+//! when the interpreter's lock is released, and which exception an error becomes. The user
+//! interface is written in Python, in `python/fedbo`, and has no mathematics either. Start at
+//! [`study::Study`]. Federations in one process are in [`federation::Federation`], agents over a
+//! network in [`agent::run_agent`].
 
 mod agent;
 mod calls;
@@ -16,15 +18,19 @@ mod picture;
 mod sampler;
 mod study;
 
+use std::ffi::OsString;
+
 use pyo3::prelude::*;
 
-/// Runs the program `fedbo` with these arguments, of which the first is its name, and returns its exit status.
+/// Runs the program `fedbo` with these arguments, starting with its name, and returns its exit
+/// status.
 #[pyfunction]
-fn run_program(py: Python<'_>, arguments: Vec<String>) -> u8 {
-    py.detach(|| fedbo_cli::run_program(arguments.into_iter().map(Into::into)))
+fn run_program(py: Python<'_>, arguments: Vec<OsString>) -> u8 {
+    py.detach(|| fedbo_cli::run_program(arguments))
 }
 
-/// The JSON document of a command of the program that only computes one; the first argument is the program's name.
+/// Returns the JSON document of a command that only computes one. The first argument is the
+/// program's name.
 #[pyfunction]
 fn answer(py: Python<'_>, arguments: Vec<String>) -> PyResult<String> {
     let answer = py.detach(|| fedbo_cli::answer(arguments.into_iter().map(Into::into)));

@@ -1,4 +1,4 @@
-//! Agents whose requests are carried by messages of another system.
+//! Agents that exchange their requests through messages of another system.
 
 use std::path::PathBuf;
 use std::sync::{Arc, mpsc};
@@ -15,20 +15,21 @@ use crate::agent::{Events, Stop, ended_as};
 use crate::calls::{Functions, PythonObjective, PythonObserver, serve};
 use crate::{convert, errors};
 
-/// An answer: the name of its request, status, headers, body.
+/// An answer: the id of its request, status, headers and body.
 type Answer = ([u8; 32], u16, Vec<(String, String)>, Vec<u8>);
 
-/// A request: its name, method, target, headers, body.
+/// A request: its id, method, target, headers and body.
 type Request<'py> =
     (Bound<'py, PyBytes>, String, String, Vec<(String, String)>, Bound<'py, PyBytes>);
 
-/// The answers that a process of an agent was given, and the requests that it leaves.
+/// The answers given to a process of an agent, and the requests that it leaves.
 #[pyclass(frozen, module = "fedbo._fedbo")]
 pub(crate) struct Mail(Arc<fedbo_agent::Mail>);
 
 #[pymethods]
 impl Mail {
-    /// `challenge` and `asked_ms` are what the process before left: its challenge, and when its requests left, in milliseconds since 1970.
+    /// `challenge` and `asked_ms` come from the previous process: its challenge, and the time at
+    /// which its requests left, in milliseconds since 1970.
     #[new]
     fn new(answers: Vec<Answer>, challenge: Option<[u8; 32]>, asked_ms: Option<u64>) -> Self {
         let answers = answers.into_iter().map(|(id, status, headers, body)| {
@@ -37,7 +38,7 @@ impl Mail {
         Self(Arc::new(fedbo_agent::Mail::new(answers, challenge.map(Digest), asked_ms)))
     }
 
-    /// The requests whose answers are missing, in the order in which they are to be answered.
+    /// The requests without answers. They must be answered in this order.
     #[getter]
     fn outbox<'py>(&self, py: Python<'py>) -> Vec<Request<'py>> {
         let requests = self.0.outbox().into_iter();
@@ -48,15 +49,16 @@ impl Mail {
         shown.collect()
     }
 
-    /// The challenge of an enrolment that is under way.
+    /// The challenge of an enrolment in progress.
     #[getter]
     fn challenge<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyBytes>> {
         self.0.challenge().map(|challenge| PyBytes::new(py, &challenge.0))
     }
 }
 
-/// Goes on with the enrolment of the agent of an `agent.toml`; returns True once it has joined. Else the mail's outbox has requests,
-/// or another process is at it. The parameters of its study are given to `on_space` before anything is stored.
+/// Continues the enrolment of the agent of an `agent.toml`. Returns True once the agent has joined.
+/// Until then, the mail's outbox has requests, or another process continues the enrolment. The
+/// parameters of the study are passed to `on_space` before anything is stored.
 #[pyfunction]
 pub(crate) fn enrol_by_mail(
     py: Python<'_>,
@@ -85,9 +87,10 @@ pub(crate) fn enrol_by_mail(
     }
 }
 
-/// Runs the agent of an `agent.toml` until it would wait for an answer that the mail does not have, with an objective that `evaluate`
-/// begins, or without one with the file's command. `on_event` is told what happens. Returns the way in which it ended: `interrupted`
-/// where the mail's outbox has requests, or another process runs the study.
+/// Runs the agent of an `agent.toml` until it would wait for an answer that the mail does not have.
+/// `evaluate` starts its evaluations; without it, the agent runs the file's command. `on_event` is
+/// called with each event. Returns how the run ended: `interrupted` if the mail's outbox has
+/// requests or another process runs the study.
 #[pyfunction]
 pub(crate) fn run_agent_by_mail(
     py: Python<'_>,
@@ -105,7 +108,7 @@ pub(crate) fn run_agent_by_mail(
         Arc::new(PythonObjective::new(events.clone(), stop.flag()))
     });
     let observer = PythonObserver::new(events);
-    // A file's command asks nothing of Python.
+    // Without `evaluate`, the file's command runs, so the placeholder is never called.
     let nobody = py.None().into_bound(py);
     let evaluate = evaluate.unwrap_or(&nobody);
     let functions = Functions { evaluate, on_told: on_event, on_warning };

@@ -1,4 +1,4 @@
-//! The events of an agent or a peer, as Python's `PartyEvent` has it.
+//! Events of an agent or a peer, for Python's `PartyEvent`.
 
 use fedbo_protocol::Trial;
 use fedbo_space::Point;
@@ -8,12 +8,12 @@ use pyo3::types::PyDict;
 
 use crate::convert;
 
-/// Something that a party has done or met.
+/// An event of a party.
 pub(crate) struct PartyEvent {
     kind: &'static str,
     message: String,
     round: Option<u64>,
-    /// The trial: its number, its point, the source of the point.
+    /// Number, point and source of the trial.
     trial: Option<(u64, Point, String)>,
     value: Option<f64>,
 }
@@ -28,12 +28,12 @@ impl PartyEvent {
         Self { trial: Some(told), ..Self::new(kind, message, Some(trial.round)) }
     }
 
-    /// A trial is about to be evaluated.
+    /// Creates the event of a trial that is about to be evaluated.
     pub(crate) fn trial_started(trial: &Trial, point: &Point) -> Self {
         Self::of_trial("trial-started", format!("trial {}", trial.index), trial, point)
     }
 
-    /// A trial was told.
+    /// Creates the event of a told trial.
     pub(crate) fn trial_ended(trial: &Trial, point: &Point, told: &Told) -> Self {
         let number = trial.index;
         let (message, value) = match told {
@@ -49,7 +49,7 @@ impl PartyEvent {
         Self { value, ..Self::of_trial("trial-ended", message, trial, point) }
     }
 
-    /// As a dict with the fields of Python's `PartyEvent`.
+    /// Converts the event to a dict with the fields of Python's `PartyEvent`.
     pub(crate) fn to_python<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let fields = PyDict::new(py);
         fields.set_item("kind", self.kind)?;

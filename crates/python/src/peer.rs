@@ -1,4 +1,4 @@
-//! Peers of a federation of neighbours as Python calls them.
+//! Python interface of peers of a federation of neighbours.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -16,8 +16,8 @@ use crate::calls::{Functions, PythonObjective, PythonObserver, serve};
 use crate::errors;
 use crate::party_event::PartyEvent;
 
-/// Runs a peer as its file says, with an objective that `evaluate` begins in place of a command. `on_event` is told what happens.
-/// Returns the way in which it ended.
+/// Runs a peer as configured by its file. `evaluate` starts its evaluations instead of a command.
+/// `on_event` is called with each event. Returns how the run ended.
 #[pyfunction]
 #[expect(clippy::too_many_arguments, reason = "the options of the program, by name")]
 #[pyo3(signature = (path, evaluate, on_event, on_warning, *, stop, name, home, listen, neighbours, plain_http, leave))]
@@ -69,7 +69,8 @@ pub(crate) fn run_peer(
     })
 }
 
-/// Tells the thread that runs Python what a peer does. Its threads share with neighbours meanwhile, so they do not wait for it.
+/// Sends the events of a peer to the Python thread without waiting, because the peer's threads
+/// exchange reports with neighbours meanwhile.
 struct Events(PythonObserver);
 
 impl Events {

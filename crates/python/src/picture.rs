@@ -1,11 +1,11 @@
-//! Pictures as Python sees them.
+//! Python interface of pictures.
 
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use crate::errors;
 
-/// A picture of a study, drawn each time that one asks for it.
+/// A picture of a study. It is drawn on each request.
 #[pyclass(frozen, module = "fedbo._fedbo")]
 pub(crate) struct Picture(fedbo_report::Picture);
 
@@ -17,12 +17,12 @@ impl Picture {
 
 #[pymethods]
 impl Picture {
-    /// The text of its SVG.
+    /// Returns the picture as SVG text.
     fn svg(&self, py: Python<'_>) -> PyResult<String> {
         py.detach(|| self.0.svg()).map_err(errors::other)
     }
 
-    /// The bytes of its PNG.
+    /// Returns the picture as PNG bytes.
     fn png<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         let png = py.detach(|| self.0.png()).map_err(errors::other)?;
         Ok(PyBytes::new(py, &png))

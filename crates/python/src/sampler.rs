@@ -1,4 +1,4 @@
-//! Queries for trials that another framework keeps, as Python calls them.
+//! Python interface of queries for trials that another framework stores.
 
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
@@ -10,16 +10,18 @@ use pyo3::types::PyDict;
 
 use crate::{convert, errors};
 
-/// A trial that has ended: its point, its value (None if it failed), its source.
+/// An ended trial: its point, its value (`None` if it failed), and the source of its point.
 type Ended<'py> = (Bound<'py, PyDict>, Option<f64>, String);
 
-/// The queries of a study whose trials are kept elsewhere. Calls release the interpreter's lock while they compute.
+/// Proposes points of a study with trials that are stored elsewhere. Calls release the
+/// interpreter's lock while they compute.
 #[pyclass(frozen, module = "fedbo._fedbo")]
 pub(crate) struct Sampler(Mutex<fedbo_study::Sampler>);
 
 #[pymethods]
 impl Sampler {
-    /// The sampler of the study that a text in the layout of a `study.toml` describes. Errors call the text `label`.
+    /// Creates the sampler of a study from a text in the format of a `study.toml`. Errors refer to
+    /// the text by `label`.
     #[staticmethod]
     fn from_text(py: Python<'_>, label: PathBuf, text: &str) -> PyResult<Self> {
         let file = StudyFile::from_text(&label, text).map_err(errors::arguments)?;
@@ -27,8 +29,8 @@ impl Sampler {
         Ok(Self(Mutex::new(made.map_err(errors::study)?)))
     }
 
-    /// The point of trial `number` and its source, after trials that have ended and while others are open; None if every point was
-    /// tried.
+    /// Returns the point of trial `number` and its source, given the ended and the open trials;
+    /// `None` if every point was tried.
     fn propose<'py>(
         &self,
         py: Python<'py>,

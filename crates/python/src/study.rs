@@ -1,8 +1,8 @@
-//! A study as Python calls it.
+//! Python interface of studies.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc;
 
 use fedbo_cli::export::{ExportFormat, export};
@@ -12,7 +12,7 @@ use fedbo_storage::{Address, Mode};
 use fedbo_strategies::early_stopping::Verdict;
 use fedbo_study::{Ended, Patience, RunOptions, StudyError, StudyFile, time_limit};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList};
+use pyo3::types::{PyDict, PyList, PyString};
 
 use crate::calls::{Functions, PythonObjective, PythonObserver, serve};
 use crate::picture::Picture;
@@ -23,20 +23,29 @@ use crate::{convert, errors};
 pub(crate) struct Study {
     study: fedbo_study::Study,
     address: Address,
-    /// The file that described it, if one did.
+    /// The file of the study, if it was opened from one.
     file: Option<StudyFile>,
-    /// The process that opened it: a database must not be used by its children.
+    /// The process that opened the study. A database must not be used by its forks.
     process: u32,
+    /// Unique number of a study in this process's memory.
+    in_memory: Option<u64>,
 }
 
 impl Study {
+    fn new(study: fedbo_study::Study, address: Address, file: Option<StudyFile>) -> Self {
+        static N_IN_MEMORY: AtomicU64 = AtomicU64::new(0);
+        let is_in_memory = matches!(address, Address::Memory);
+        let in_memory = is_in_memory.then(|| N_IN_MEMORY.fetch_add(1, Ordering::Relaxed));
+        Self { study, address, file, process: std::process::id(), in_memory }
+    }
+
     fn of_file(py: Python<'_>, file: StudyFile) -> PyResult<Self> {
         let study = py.detach(|| file.open()).map_err(errors::study)?;
         let address = file.storage.clone();
-        Ok(Self { study, address, file: Some(file), process: std::process::id() })
+        Ok(Self::new(study, address, Some(file)))
     }
 
-    /// Does something with the study while other threads run Python.
+    /// Calls a function with the study while other threads can run Python.
     fn with<R: Send>(
         &self,
         py: Python<'_>,
@@ -45,7 +54,7 @@ impl Study {
         if self.process != std::process::id() {
             let name = &self.study.definition().name;
             return Err(errors::other(format!(
-                "study {name:?} was opened by process {}, of which this one is a fork; open it again here, or send it by pickle",
+                "study {name:?} was opened by process {}, and this one is a fork of it; open it again here, or send it by pickle",
                 self.process
             )));
         }
@@ -55,21 +64,22 @@ impl Study {
 
 #[pymethods]
 impl Study {
-    /// Creates the study that a text in the layout of a `study.toml` describes, or goes on with it. Errors call the text `label`.
+    /// Creates or resumes the study of a text in the format of a `study.toml`. Errors refer to the
+    /// text by `label`.
     #[staticmethod]
     fn from_text(py: Python<'_>, label: PathBuf, text: &str) -> PyResult<Self> {
         let file = StudyFile::from_text(&label, text).map_err(errors::arguments)?;
         Self::of_file(py, file)
     }
 
-    /// The same of a file. Its command is not looked at.
+    /// Creates or resumes the study of a file. Its command is ignored.
     #[staticmethod]
     fn from_file(py: Python<'_>, path: PathBuf) -> PyResult<Self> {
         let file = StudyFile::load_without_command(&path).map_err(|e| errors::definition(&e))?;
         Self::of_file(py, file)
     }
 
-    /// A study that is stored; the only one if none is named.
+    /// Opens a stored study. `name` is needed only if the storage has several studies.
     #[staticmethod]
     #[pyo3(signature = (address, name = None))]
     fn load(py: Python<'_>, address: &str, name: Option<&str>) -> PyResult<Self> {
@@ -80,20 +90,21 @@ impl Study {
             fedbo_study::Study::load(storage, name)
         });
         let study = loaded.map_err(errors::study)?;
-        Ok(Self { study, address, file: None, process: std::process::id() })
+        Ok(Self::new(study, address, None))
     }
 
-    /// Stores trials as the study that a text in the layout of a `study.toml` describes, or adds those that it has not yet.
+    /// Stores trials as a new study, described by a text in the format of a `study.toml`. If the
+    /// study exists, only missing trials are added.
     #[staticmethod]
     fn import_trials(
         py: Python<'_>,
         label: PathBuf,
         text: &str,
-        trials: Vec<(Bound<'_, PyDict>, f64)>,
+        trials: Vec<(Bound<'_, PyDict>, Vec<f64>)>,
     ) -> PyResult<Self> {
         let file = StudyFile::from_text(&label, text).map_err(errors::arguments)?;
         let points =
-            trials.iter().map(|(params, value)| Ok((convert::point(params)?, vec![*value])));
+            trials.into_iter().map(|(params, numbers)| Ok((convert::point(&params)?, numbers)));
         let points = points.collect::<PyResult<Vec<_>>>()?;
         let address = file.storage.clone();
         let imported = py.detach(|| {
@@ -101,10 +112,10 @@ impl Study {
             fedbo_study::Study::import(storage, &file.definition, &points)
         });
         let (study, _) = imported.map_err(errors::study)?;
-        Ok(Self { study, address, file: None, process: std::process::id() })
+        Ok(Self::new(study, address, None))
     }
 
-    /// The study's name.
+    /// Name of the study.
     #[getter]
     fn name(&self) -> &str {
         &self.study.definition().name
@@ -119,66 +130,78 @@ impl Study {
         }
     }
 
-    /// The names of a trial's numbers: objectives, then constraints; `value` for a single objective.
+    /// Names of a trial's numbers: objectives, then constraints; `value` for a single objective.
     #[getter]
     fn number_names(&self) -> Vec<&str> {
         self.study.definition().number_names()
     }
 
-    /// Names and directions of the objectives, where there are several.
+    /// Names and directions of the objectives, if there are several.
     #[getter]
     fn objectives(&self) -> Vec<(&str, String)> {
         let objectives = self.study.definition().objectives.iter();
         objectives.map(|each| (each.name.as_str(), each.direction.to_string())).collect()
     }
 
-    /// Names and bounds of the constraints: the largest and the least number that meets each.
+    /// Names of the constraints, with the largest and the smallest value that satisfies each.
     #[getter]
     fn constraints(&self) -> Vec<(&str, Option<f64>, Option<f64>)> {
         let constraints = self.study.definition().constraints.iter();
         constraints.map(|each| (each.name.as_str(), each.at_most, each.at_least)).collect()
     }
 
-    /// The seed of every draw.
+    /// Seed of all random numbers.
     #[getter]
     fn seed(&self) -> u64 {
         self.study.definition().seed
     }
 
-    /// True if values of one point differ.
+    /// True if repeated evaluations of a point give different values.
     #[getter]
     fn noisy(&self) -> bool {
         self.study.definition().noisy
     }
 
-    /// The strategy's name.
+    /// Name of the strategy.
     #[getter]
     fn strategy(&self) -> &'static str {
         self.study.definition().strategy.name()
     }
 
-    /// The place where it is kept, without a password.
+    /// Address of the storage, without its password.
     #[getter]
     fn storage(&self) -> String {
         self.address.to_string()
     }
 
-    /// Number of epochs of a training, if trials are stopped early.
+    /// Number of epochs of a complete training, if trials are stopped early.
     #[getter]
     fn epochs(&self) -> Option<u32> {
         self.study.definition().early_stopping.as_ref().map(|spec| spec.epochs)
     }
 
-    /// The parameters, each a dict.
+    /// The parameters as dicts.
     #[getter]
     fn space<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         convert::space(py, self.study.space())
     }
 
-    /// The number of trials and of jobs in the study's file; None without a file.
+    /// Numbers of trials and jobs in the study's file; `None` without a file.
     #[getter]
     fn run_options(&self) -> Option<(u64, usize)> {
         self.file.as_ref().map(|file| (file.n_trials, file.jobs))
+    }
+
+    /// Returns the study's id, which its trials carry; `None` before the first trial. It does not
+    /// change if the storage is moved, but it does if the study is recreated under the same name.
+    fn identity(&self, py: Python<'_>) -> PyResult<Option<String>> {
+        let name = &self.study.definition().name;
+        if let Some(number) = self.in_memory {
+            return Ok(Some(format!("{name} in memory {number}")));
+        }
+        let trials = self.with(py, fedbo_study::Study::trials)?;
+        // The same time as in the tag `fedbo.began` of an export.
+        Ok(trials.first().map(|first| format!("{name} since {}", first.asked_at_ms)))
     }
 
     /// Asks for the next trial.
@@ -191,17 +214,23 @@ impl Study {
         self.with(py, |study| study.tell(number, value)).map(drop)
     }
 
-    /// Tells the numbers of a trial, in the order of `number_names`.
+    /// Tells the numbers of a trial in the order of `number_names`.
     fn tell_numbers(&self, py: Python<'_>, number: u64, numbers: Vec<f64>) -> PyResult<()> {
         self.with(py, |study| study.tell_numbers(number, numbers)).map(drop)
     }
 
     /// Tells that a trial failed.
-    fn tell_failed(&self, py: Python<'_>, number: u64, message: &str) -> PyResult<()> {
-        self.with(py, |study| study.tell_failed(number, message)).map(drop)
+    fn tell_failed(
+        &self,
+        py: Python<'_>,
+        number: u64,
+        message: &Bound<'_, PyString>,
+    ) -> PyResult<()> {
+        let message = convert::lossy(message)?;
+        self.with(py, |study| study.tell_failed(number, &message)).map(drop)
     }
 
-    /// Reports the value of a trial after an epoch. Returns why it was stopped, None if it goes on.
+    /// Reports the value of a trial after an epoch. Returns the reason if the trial was stopped.
     fn report(
         &self,
         py: Python<'_>,
@@ -215,12 +244,12 @@ impl Study {
         })
     }
 
-    /// Gives back a trial that was asked for: it waits for whoever asks next.
+    /// Releases a trial that was asked for. The next caller of `ask` gets it.
     fn release(&self, py: Python<'_>, number: u64) -> PyResult<()> {
         self.with(py, |study| study.release_trial(number))
     }
 
-    /// Puts a point in line.
+    /// Adds a point to the queue.
     fn enqueue<'py>(
         &self,
         py: Python<'py>,
@@ -230,12 +259,12 @@ impl Study {
         convert::trial(py, self.study.definition(), &self.with(py, |study| study.enqueue(&point))?)
     }
 
-    /// Puts the point of a failed trial in line once more.
+    /// Enqueues the point of a failed trial again.
     fn retry<'py>(&self, py: Python<'py>, number: u64) -> PyResult<Bound<'py, PyDict>> {
         convert::trial(py, self.study.definition(), &self.with(py, |study| study.retry(number))?)
     }
 
-    /// All trials in the order of asking.
+    /// Returns all trials in the order of asking.
     fn trials<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let trials = self.with(py, fedbo_study::Study::trials)?;
         let trials: PyResult<Vec<_>> =
@@ -243,13 +272,13 @@ impl Study {
         PyList::new(py, trials?)
     }
 
-    /// The trial with the best value.
+    /// Returns the feasible trial with the best value.
     fn best<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyDict>>> {
         let best = self.with(py, fedbo_study::Study::best)?;
         best.map(|trial| convert::trial(py, self.study.definition(), &trial)).transpose()
     }
 
-    /// The feasible trials that no other one dominates.
+    /// Returns the feasible trials that no other trial dominates.
     fn best_trials<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let definition = self.study.definition();
         let trials = self.with(py, fedbo_study::Study::best_trials)?;
@@ -258,7 +287,8 @@ impl Study {
         PyList::new(py, trials?)
     }
 
-    /// The findings of a model of all trials about an objective, by its place; None while there are fewer than two values.
+    /// Returns the results of a model of all trials for the objective with this index; `None` if
+    /// there are fewer than two values.
     #[pyo3(signature = (objective = 0))]
     fn insight<'py>(
         &self,
@@ -301,12 +331,12 @@ impl Study {
             "pareto" => StudyPicture::Pareto,
             _ => return Err(errors::other(format!("there is no picture {name:?} of a study"))),
         };
-        self.with(py, |_| Ok(()))?; // not in a fork
+        self.with(py, |_| Ok(()))?; // fails in a fork
         let drawn = py.detach(|| pictures::draw(&self.study, picture));
         Ok(Picture::new(drawn.map_err(errors::picture)?))
     }
 
-    /// Writes all trials to `path`, in the form `csv`, `json` or `tensorboard`. Returns the files.
+    /// Writes all trials to `path` in the format `csv`, `json` or `tensorboard`. Returns the files.
     fn export(&self, py: Python<'_>, path: PathBuf, format: &str) -> PyResult<Vec<PathBuf>> {
         let format = match format {
             "csv" => ExportFormat::Csv,
@@ -314,12 +344,13 @@ impl Study {
             "tensorboard" => ExportFormat::TensorBoard,
             _ => return Err(errors::other(format!("there is no form {format:?} of an export"))),
         };
-        self.with(py, |_| Ok(()))?; // not in a fork
+        self.with(py, |_| Ok(()))?; // fails in a fork
         let written = py.detach(|| export(&self.study, &self.address, format, &path));
         written.map_err(errors::export)
     }
 
-    /// Evaluates trials until the study has `n_trials`, by `evaluate`, which begins a call and may end it later.
+    /// Evaluates trials until the study has `n_trials`. `evaluate` starts a call and may end it
+    /// later.
     #[expect(clippy::too_many_arguments, reason = "the options of a run, by name")]
     #[pyo3(signature = (evaluate, on_told, on_warning, *, n_trials, jobs, timeout, failures_max, patience, improvement_min))]
     fn run<'py>(
@@ -335,7 +366,7 @@ impl Study {
         patience: Option<u64>,
         improvement_min: f64,
     ) -> PyResult<Bound<'py, PyDict>> {
-        self.with(py, |_| Ok(()))?; // not in a fork
+        self.with(py, |_| Ok(()))?; // fails in a fork
         let options = RunOptions {
             jobs,
             timeout: timeout.and_then(time_limit),

@@ -1,4 +1,4 @@
-//! Mean and standard error over units, iteration by iteration.
+//! Mean and standard error over units, by iteration.
 
 use std::collections::BTreeSet;
 
@@ -7,12 +7,12 @@ use super::row::Row;
 use super::summary::{Clusters, Estimate};
 use super::trace::{arm_names, traces};
 
-/// The mean course of one arm.
+/// The mean curve of one arm.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Curve {
-    /// Name of the arm.
+    /// Name of the arm; in a figure with its label.
     pub arm: String,
-    /// Iterations in order, those at which a unit has a value.
+    /// Iterations in order, limited to those at which a unit has a value.
     pub points: Vec<CurvePoint>,
 }
 
@@ -21,11 +21,12 @@ pub struct Curve {
 pub struct CurvePoint {
     /// The iteration; initial points are ≤ 0.
     pub iteration: i64,
-    /// Mean over the units that reached it, its standard error and their number.
+    /// Mean over the units that reached it, with standard error and count.
     pub estimate: Estimate,
 }
 
-/// One curve an arm, in the order of the file, over what counts as one value. Arms without a value are left out.
+/// Returns one curve per arm, in the order of the file, over clusters that count as one value. Arms
+/// without a value are left out.
 #[must_use]
 pub fn curves(rows: &[Row], metric: Metric, clusters: Clusters) -> Vec<Curve> {
     let curve = |arm: &str| {
@@ -53,7 +54,7 @@ mod tests {
             row("ts", "a", 0, 0, Some(1.0)),
             row("ts", "a", 0, 1, Some(2.0)),
             row("ts", "a", 1, 0, Some(3.0)),
-            row("ts", "a", 1, 1, None), // failed: its best stays
+            row("ts", "a", 1, 1, None), // failed: the best value stays
             row("ts", "b", 0, 0, Some(5.0)),
             row("empty", "a", 0, 0, None),
         ];

@@ -1,8 +1,8 @@
-//! The errors of a results folder.
+//! Errors of a results folder.
 
 use std::path::PathBuf;
 
-/// A results folder that could not be written, read or drawn. Each message names the path.
+/// A failure to write, read or draw a results folder. Each message names the path.
 #[derive(Debug, thiserror::Error)]
 pub enum ReportError {
     /// The folder does not exist and cannot be created, or is not a folder.
@@ -10,7 +10,7 @@ pub enum ReportError {
     CreateFolder {
         /// The folder.
         path: PathBuf,
-        /// The operating system's answer.
+        /// The operating system's error.
         cause: std::io::Error,
     },
     /// A file cannot be created or written: no permission, disk full.
@@ -18,7 +18,7 @@ pub enum ReportError {
     Write {
         /// The file.
         path: PathBuf,
-        /// The operating system's answer.
+        /// The operating system's error.
         cause: std::io::Error,
     },
     /// A file cannot be opened or read.
@@ -26,7 +26,7 @@ pub enum ReportError {
     Read {
         /// The file.
         path: PathBuf,
-        /// The operating system's answer.
+        /// The operating system's error.
         cause: std::io::Error,
     },
     /// Another run is writing into the folder.
@@ -35,26 +35,26 @@ pub enum ReportError {
         /// The folder.
         path: PathBuf,
     },
-    /// The folder holds results already, and overwriting was not asked for.
+    /// The folder already has results, and overwriting was not requested.
     #[error("{} holds the results of another run; choose another folder or allow overwriting it", path.display())]
     ResultsExist {
         /// The existing file.
         path: PathBuf,
     },
-    /// The header of a results file is not the one this version writes.
+    /// The header of a results file differs from that of this version.
     #[error("{}, line 1, column {column}: expected the column {expected:?}, found {found:?}", path.display())]
     Header {
         /// The file.
         path: PathBuf,
         /// Position of the column, from 1.
         column: usize,
-        /// The name that belongs there.
+        /// The expected name.
         expected: &'static str,
-        /// The name that stands there.
+        /// The name found.
         found: String,
     },
-    /// A line has too few or too many fields: usually one that was cut off.
-    #[error("{}, line {line}: {found} fields, the header has {expected}; if the run was cut off there, `fedbo run FILE --resume` mends it", path.display())]
+    /// A line has too few or too many fields, usually because it was cut off.
+    #[error("{}, line {line}: {found} fields, the header has {expected}; if the run was cut off there, `fedbo run FILE --resume` repairs it", path.display())]
     FieldCount {
         /// The file.
         path: PathBuf,
@@ -65,7 +65,7 @@ pub enum ReportError {
         /// Number of fields in the line.
         found: usize,
     },
-    /// A field does not hold what its column says.
+    /// A field does not match its column.
     #[error("{}, line {line}, column {column}: expected {expected}, found {found:?}", path.display())]
     Field {
         /// The file.
@@ -74,31 +74,31 @@ pub enum ReportError {
         line: u64,
         /// Name of the column.
         column: String,
-        /// The kind of value that belongs there.
+        /// The expected kind of value.
         expected: &'static str,
-        /// The text that stands there.
+        /// The text found.
         found: String,
     },
-    /// The file is not readable as comma-separated values in UTF-8.
+    /// The file is not valid comma-separated values in UTF-8.
     #[error("{}: {message}", path.display())]
     Malformed {
         /// The file.
         path: PathBuf,
-        /// The parser's answer, with the place.
+        /// The parser's message, with the place.
         message: String,
     },
     /// A parameter has the name of a fixed column, or of another parameter.
     #[error("the parameter {name:?} cannot be a column of {}: the name is taken; rename the parameter", path.display())]
     ParameterName {
-        /// The file that was to be written.
+        /// The file to be written.
         path: PathBuf,
         /// The name.
         name: String,
     },
-    /// A number that was to be written is NaN or infinite.
+    /// A number to be written is NaN or infinite.
     #[error("{}: column {column} would be {value}, which is not a finite number", path.display())]
     NotFinite {
-        /// The file that was to be written.
+        /// The file to be written.
         path: PathBuf,
         /// Name of the column.
         column: &'static str,
@@ -110,18 +110,16 @@ pub enum ReportError {
     Draw {
         /// The picture.
         path: PathBuf,
-        /// The renderer's answer.
+        /// The renderer's message.
         message: String,
     },
 }
 
-/// Returns the way out where something cannot be written.
+/// Returns a remedy for a failed write.
 fn way_out(cause: &std::io::Error) -> &'static str {
     use std::io::ErrorKind;
     match cause.kind() {
-        ErrorKind::NotFound => {
-            "; create the folder that it is to be in first, or name another place"
-        }
+        ErrorKind::NotFound => "; create its parent folder first, or name another place",
         ErrorKind::NotADirectory | ErrorKind::IsADirectory | ErrorKind::AlreadyExists => {
             "; name another place"
         }

@@ -1,7 +1,8 @@
 //! `curves.svg` and `curves.png`: mean lines with standard-error bands.
 //!
-//! Arms differ by colour, marker and dash pattern, so that they can be told apart without colour. The legend stands
-//! above the panels and never covers data. Both files come from the same drawing code.
+//! Arms differ in colour, marker and dash pattern, so that they can be told apart without colour.
+//! The legend is above the panels and never covers data. Both files come from the same drawing
+//! code.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -25,16 +26,16 @@ const LEAD_HEIGHT: f64 = 260.0;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PanelBy {
-    /// Nothing: one panel, the mean over all units.
+    /// No division: one panel with the mean over all units.
     #[default]
     None,
-    /// Each agent.
+    /// One panel per agent.
     Agent,
-    /// Each value of the column `experiment`: the configurations of an experiment.
+    /// One panel per value of the column `experiment`, for the configurations of an experiment.
     Experiment,
 }
 
-/// A horizontal line at a known value: an optimum, a published figure.
+/// A horizontal line at a known value: an optimum or a published result.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Reference {
     /// Its text in the legend.
@@ -43,11 +44,12 @@ pub struct Reference {
     pub value: f64,
 }
 
-/// The settings of the pictures of a results folder; part of its summary, so that they can be drawn again.
+/// The settings of a results folder's pictures, stored in its summary so that the pictures can be
+/// redrawn.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct FigureSpec {
-    /// Title above everything; empty for none, as a paper wants it.
+    /// Title above everything; empty for none, as in papers.
     pub title: String,
     /// Name of the horizontal axis, with its unit.
     pub x_label: String,
@@ -57,14 +59,18 @@ pub struct FigureSpec {
     pub scale: Scale,
     /// The division into panels.
     pub panel_by: PanelBy,
-    /// True if agents learn from each other, so that a run is one value: what is drawn over several agents is averaged
-    /// over the agents of each run first, bands are over runs, and above the panels of agents stands one with their
-    /// mean.
+    /// True if agents learn from each other, so that a run counts as one value.
+    ///
+    /// Curves over several agents are then averaged over the agents of each run first, and bands
+    /// are over runs. The panels of agents get a leading panel with their mean.
     pub mean_over_agents: bool,
-    /// True if all panels have the same vertical axis.
+    /// True if all panels share the vertical axis.
     pub shared_y: bool,
     /// Lines drawn in every panel.
     pub references: Vec<Reference>,
+    /// Plain-language labels of arms, by name; tables and pictures show both.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub arm_labels: BTreeMap<String, String>,
 }
 
 impl Default for FigureSpec {
@@ -78,11 +84,23 @@ impl Default for FigureSpec {
             mean_over_agents: false,
             shared_y: false,
             references: Vec::new(),
+            arm_labels: BTreeMap::new(),
         }
     }
 }
 
-/// One system of axes.
+impl FigureSpec {
+    /// Returns the label and name of an arm: `each alone (log-ei)`, or its name if it has no label.
+    #[must_use]
+    pub fn arm_label(&self, arm: &str) -> String {
+        match self.arm_labels.get(arm) {
+            Some(words) => format!("{words} ({arm})"),
+            None => arm.to_owned(),
+        }
+    }
+}
+
+/// One panel with its own axes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Panel {
     /// Title above the panel; empty for none.
@@ -95,7 +113,7 @@ pub struct Panel {
 
 /// A picture of one or more panels.
 ///
-/// A curve starts at iteration 0, the end of the initial points, which are the same in every arm.
+/// A curve starts at iteration 0, the end of the initial points, which are equal in all arms.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Figure {
     /// Title above everything; empty for none.
@@ -106,16 +124,16 @@ pub struct Figure {
     pub y_label: String,
     /// The vertical axis.
     pub scale: Scale,
-    /// True if all panels but the leading one have the same vertical axis.
+    /// True if all panels except the leading one share the vertical axis.
     pub shared_y: bool,
-    /// A wide panel above all others, with a vertical axis of its own.
+    /// A wide panel above all others, with its own vertical axis.
     pub lead: Option<Panel>,
     /// The panels, row by row.
     pub panels: Vec<Panel>,
 }
 
 impl Figure {
-    /// The figure that `spec` asks for, from the rows of a results file.
+    /// Creates the figure that `spec` describes from the rows of a results file.
     #[must_use]
     pub fn from_rows(rows: &[Row], metric: Metric, spec: &FigureSpec) -> Self {
         let key = |row: &Row| match spec.panel_by {
@@ -136,8 +154,9 @@ impl Figure {
             true => Clusters::Runs,
             false => Clusters::Units,
         };
+        let labelled = |curve: Curve| Curve { arm: spec.arm_label(&curve.arm), ..curve };
         let panel = |title: String, rows: &[Row]| Panel {
-            curves: curves(rows, metric, clusters),
+            curves: curves(rows, metric, clusters).into_iter().map(labelled).collect(),
             title,
             references: spec.references.clone(),
         };
@@ -163,7 +182,7 @@ impl Figure {
     /// Writes `curves.svg` and `curves.png` into the folder.
     ///
     /// # Errors
-    /// When a file cannot be written or drawn.
+    /// If a file cannot be written or drawn.
     pub fn write(&self, folder: &Path) -> Result<(), ReportError> {
         self.write_svg(&folder.join("curves.svg"))?;
         self.write_png(&folder.join("curves.png"))
@@ -172,7 +191,7 @@ impl Figure {
     /// Writes the picture as SVG.
     ///
     /// # Errors
-    /// When the file cannot be written.
+    /// If the file cannot be written.
     pub fn write_svg(&self, path: &Path) -> Result<(), ReportError> {
         self.chart().write_svg(path)
     }
@@ -180,7 +199,7 @@ impl Figure {
     /// Writes the picture as PNG.
     ///
     /// # Errors
-    /// When the file cannot be written or encoded.
+    /// If the file cannot be written or encoded.
     pub fn write_png(&self, path: &Path) -> Result<(), ReportError> {
         self.chart().write_png(path)
     }
@@ -192,7 +211,7 @@ impl Figure {
 
     pub(crate) fn chart(&self) -> Chart {
         let (arms, references) = (self.arms(), self.reference_labels());
-        // Beneath a leading panel seven or eight stand in two rows: there is width for them.
+        // Below a leading panel, seven or eight panels fit into two rows.
         let (n_columns, size) = match (&self.lead, self.panels.len()) {
             (Some(_), 7 | 8) => grid(10),
             (_, n_panels) => grid(n_panels),
@@ -238,7 +257,7 @@ impl Figure {
         }
     }
 
-    /// Names of the arms of all panels: their indices choose styles.
+    /// Names of the arms of all panels; their indices select styles.
     fn arms(&self) -> Vec<String> {
         let curves = self.all_panels().flat_map(|panel| &panel.curves);
         different(curves.map(|curve| &curve.arm))
@@ -249,14 +268,14 @@ impl Figure {
         different(references.map(|reference| &reference.label))
     }
 
-    /// The vertical axis over all that these panels show.
+    /// The vertical axis over all values that these panels show.
     fn y_axis(&self, panels: &[Panel], n_ticks: u32) -> Axis {
         let is_log = self.scale == Scale::Log;
         let mut values: Vec<f64> = Vec::new();
         for point in panels.iter().flat_map(|panel| &panel.curves).flat_map(shown) {
             let error = point.estimate.standard_error.unwrap_or(0.0);
             let mean = point.estimate.mean;
-            // A band that reaches zero would stretch a logarithmic axis without end.
+            // A band that reaches zero would stretch a logarithmic axis to infinity.
             let lower = if is_log { (mean - error).max(mean / 4.0) } else { mean - error };
             values.extend([lower, mean + error]);
         }
@@ -314,7 +333,8 @@ impl Figure {
         for (index, curve) in styled.clone().rev() {
             drawn.line(points(curve), Stroke::of_arm(index));
         }
-        // About eight markers a curve, fewer in small panels, at different iterations for different arms.
+        // About eight markers per curve, fewer in small panels, at different iterations for
+        // different arms.
         for (index, curve) in styled.rev() {
             let points = points(curve);
             let every = points.len().div_ceil(if is_wide { 8 } else { 5 }).max(1);
@@ -344,12 +364,12 @@ impl Figure {
     }
 }
 
-/// The iterations that are drawn; see [`Figure`].
+/// The points that are drawn; see [`Figure`].
 fn shown(curve: &Curve) -> impl Iterator<Item = &CurvePoint> + Clone {
     curve.points.iter().filter(|point| point.iteration >= 0)
 }
 
-/// Names without those that came before.
+/// Names without duplicates.
 fn different<'a>(all: impl Iterator<Item = &'a String>) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for name in all {
@@ -393,6 +413,18 @@ mod tests {
         assert!(svg.contains("fts &amp; &lt;co&gt;"));
     }
 
+    /// Arms without a label keep their names.
+    #[test]
+    fn the_legend_shows_plain_words_beside_names() {
+        let words = [("ts".to_owned(), "each alone".to_owned())];
+        let spec = FigureSpec { arm_labels: BTreeMap::from(words), ..FigureSpec::default() };
+        let svg = Figure::from_rows(&rows(), Metric::Best, &spec).chart().svg();
+        assert!(svg.contains("each alone (ts)") && svg.contains("fts &amp; &lt;co&gt;"), "{svg}");
+        let again: FigureSpec =
+            serde_json::from_str(&serde_json::to_string(&spec).unwrap()).unwrap();
+        assert_eq!(again, spec);
+    }
+
     #[test]
     fn panels_follow_the_agents_in_the_order_of_the_file() {
         let spec = FigureSpec { panel_by: PanelBy::Agent, ..FigureSpec::default() };
@@ -403,7 +435,7 @@ mod tests {
         assert_eq!(figure.panels[1].curves[0].points[0].estimate.n, 1);
     }
 
-    /// By hand: at 20 the agents a and b of run 0 are at the same value, and run 1 has agent a alone.
+    /// By hand: at 20, the agents a and b of run 0 have the same value, and run 1 has only agent a.
     #[test]
     fn the_mean_over_agents_leads_with_one_value_a_run() {
         let spec = FigureSpec {
@@ -422,7 +454,8 @@ mod tests {
         figure.write(folder.path()).expect("a writable folder");
         let svg = std::fs::read_to_string(folder.path().join("curves.svg")).expect("the SVG");
         assert!(svg.contains("mean over 2 agents") && svg.contains("over 1 to 2 runs"), "{svg}");
-        // One agent is its own mean, and a picture without panels of agents is the mean itself.
+        // A single agent is its own mean, and a picture without panels of agents is the mean
+        // itself.
         let alone: Vec<Row> = rows().into_iter().filter(|row| row.agent == "a").collect();
         assert_eq!(Figure::from_rows(&alone, Metric::Best, &spec).lead, None);
         let spec = FigureSpec { panel_by: PanelBy::None, ..spec };
@@ -430,7 +463,8 @@ mod tests {
         assert_eq!((figure.lead, figure.panels[0].curves[0].points[0].estimate.n), (None, 2));
     }
 
-    /// Nothing to draw, one point, one unit, all values equal, regret 0 on a logarithmic axis, huge and tiny values.
+    /// No data, one point, one unit, all values equal, regret 0 on a logarithmic axis, huge and
+    /// tiny values.
     #[test]
     fn awkward_data_are_drawn_too() {
         let folder = tempfile::tempdir().expect("a temporary folder");

@@ -1,4 +1,4 @@
-//! The results folder itself: one run at a time in it, and files that are whole or not there.
+//! The results folder: one run at a time, and atomic writes.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{ErrorKind, Write as _};
@@ -9,7 +9,7 @@ use fedbo_space::cell::escaped;
 
 use super::error::ReportError;
 
-/// Name of the file that a run holds a lock on.
+/// Name of the lock file of a run.
 const LOCK_FILE: &str = ".lock";
 
 /// Keeps other runs out of a results folder until it is dropped or the process ends.
@@ -19,10 +19,11 @@ pub struct FolderLock {
 }
 
 impl FolderLock {
-    /// Locks a folder, which is created if need be.
+    /// Locks a folder, creating it if necessary.
     ///
     /// # Errors
-    /// [`ReportError::Locked`] if another run is writing there; otherwise when the folder cannot be written.
+    /// [`ReportError::Locked`] if another run is writing there; otherwise if the folder cannot be
+    /// written.
     pub fn acquire(folder: &Path) -> Result<Self, ReportError> {
         std::fs::create_dir_all(folder)
             .map_err(|cause| ReportError::CreateFolder { path: folder.to_owned(), cause })?;
@@ -38,31 +39,35 @@ impl FolderLock {
     }
 }
 
-/// Writes a file whole: aside first, then put in place. When that fails, an older file stays as it was. Those who write one file at once
-/// take turns.
+/// Writes a file atomically: to a temporary file first, which is then moved into place.
+///
+/// If this fails, an existing file stays unchanged. Concurrent writers of the same file are
+/// serialized.
 ///
 /// # Errors
-/// [`ReportError::Write`] when the file cannot be written or put in place.
+/// [`ReportError::Write`] if the file cannot be written or moved into place.
 pub fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), ReportError> {
     let mut aside = path.as_os_str().to_owned();
     aside.push(".part");
     let aside = PathBuf::from(aside);
     let written = begin_aside(&aside).and_then(|mut file| {
         let placed = file.write_all(bytes).and_then(|()| std::fs::rename(&aside, path));
-        placed.inspect_err(|_| drop(std::fs::remove_file(&aside))) // best effort: it is of no use
+        placed.inspect_err(|_| drop(std::fs::remove_file(&aside))) // best effort: the temporary file is useless
     });
     written.map_err(|cause| ReportError::Write { path: path.to_owned(), cause })
 }
 
-/// Begins the file aside, empty and locked: another writer of it waits, and one that a killed process left is taken over.
+/// Creates the temporary file, empty and locked. A concurrent writer waits, and a file left by a
+/// killed process is reused.
 fn begin_aside(path: &Path) -> std::io::Result<File> {
     for _ in 0..1000 {
         let file = OpenOptions::new().write(true).create(true).truncate(false).open(path)?;
         match file.lock() {
             Err(error) if error.kind() == ErrorKind::Interrupted => continue,
-            Ok(()) | Err(_) => {} // where the file system has no locks nobody waits
+            Ok(()) | Err(_) => {} // without file locks no writer waits
         }
-        // One that was waited for stands in its place by now.
+        // The file that was waited for may have been moved into place, so check that the path still
+        // leads to it.
         let (own, there) = (file.metadata()?, std::fs::metadata(path));
         if there.is_ok_and(|there| (there.dev(), there.ino()) == (own.dev(), own.ino())) {
             file.set_len(0)?;
@@ -72,7 +77,7 @@ fn begin_aside(path: &Path) -> std::io::Result<File> {
     Err(std::io::Error::other("other programs keep writing it; try again when they have ended"))
 }
 
-/// Removes a file, if it is there.
+/// Removes a file if it exists.
 pub(crate) fn remove(path: &Path) -> Result<(), ReportError> {
     match std::fs::remove_file(path) {
         Err(cause) if cause.kind() != std::io::ErrorKind::NotFound => {
@@ -82,7 +87,8 @@ pub(crate) fn remove(path: &Path) -> Result<(), ReportError> {
     }
 }
 
-/// A table as comma-separated values, whose texts no spreadsheet takes for formulas.
+/// Formats a table as comma-separated values, with texts escaped so that no spreadsheet reads them
+/// as formulas.
 pub(crate) fn table_bytes<const N: usize>(
     head: [&str; N],
     rows: impl Iterator<Item = [String; N]>,

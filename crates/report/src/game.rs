@@ -1,7 +1,8 @@
-//! Pictures of a repeated game: `payoffs`, what each player gained round by round, and `actions`, what each chose.
+//! Pictures of a repeated game: `payoffs`, the payoffs of each player by round, and `actions`, the
+//! chosen actions.
 //!
-//! Decides how rounds become pictures. Knows nothing of how players decide: it takes plain data. After Dai 2021 (thesis), Fig. 8.2,
-//! for one game. Start at [`GamePicture`].
+//! This module draws rounds. It has no knowledge of players' decisions: it takes plain data. After
+//! Dai 2021 (thesis), Fig. 8.2, for one game. Start at [`GamePicture`].
 
 mod actions;
 mod dots;
@@ -20,28 +21,28 @@ use crate::chart::{Chart, Key, Mark, Panel, Sign, at, counted, write};
 use crate::error::ReportError;
 use crate::study::PlottedValue;
 
-/// Names of the files of the payoffs.
+/// Names of the payoff files.
 pub const GAME_PAYOFF_FILES: [&str; 2] = ["payoffs.svg", "payoffs.png"];
 
-/// Names of the files of the actions.
+/// Names of the action files.
 pub const GAME_ACTION_FILES: [&str; 2] = ["actions.svg", "actions.png"];
 
-/// The band of the random rounds, and its least width.
+/// Colour of the band of random rounds, and its minimum width.
 const BAND: RGBColor = RGBColor(226, 228, 238);
 const BAND_MIN: f64 = 3.0;
-/// Marks of more rounds than this have no white rim.
+/// Maximum number of rounds for which marks have a white rim.
 const N_RIMMED: usize = 200;
-/// Most room for a player's name in the legend, and for its label.
+/// Maximum width of a player's name in the legend, and of its label.
 const NAME_ROOM: f64 = 230.0;
 const LABEL_ROOM: f64 = 190.0;
 
-/// The course of a game, drawn.
+/// The rounds of a game, as plotted.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct GamePicture {
     /// Title above both pictures; empty for none.
     pub title: String,
-    /// The number of rounds, from the first on, that were random: as many as were planned, even if the game ended
-    /// before.
+    /// Planned number of random rounds, counted from the first round, even if the game ended
+    /// earlier.
     pub n_initial: usize,
     /// The players, in the order of the file.
     pub players: Vec<PlayerCourse>,
@@ -52,52 +53,57 @@ pub struct GamePicture {
 pub struct PlayerCourse {
     /// Its name, as in the file.
     pub name: String,
-    /// Its way of deciding: "level 2", "level 0 (gp-mw)", "by hand", "program"; empty for nothing to say.
+    /// The player's method: "level 2", "level 0 (gp-mw)", "by hand", "program"; may be empty.
     pub label: String,
-    /// Its payoff of each round; none where it was lost. All players have as many.
+    /// Its payoff in each round; `None` if it was lost. The number of rounds is the same for all
+    /// players.
     pub payoffs: Vec<Option<f64>>,
-    /// Its actions; the values of each parameter are as many as the payoffs.
+    /// Its actions; each parameter has as many values as there are payoffs.
     pub parameters: Vec<ParameterCourse>,
-    /// For each round, true if another action stood in for its own, which failed; empty if that never happened.
+    /// For each round, whether a substitute replaced its own action, which failed; empty if that
+    /// never happened.
     pub substituted: Vec<bool>,
 }
 
-/// The values that one player chose for one parameter.
+/// The values that a player chose for one parameter.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ParameterCourse {
     /// The parameter's name.
     pub name: String,
-    /// The range of its values.
+    /// The range of values.
     pub range: Kind,
-    /// Its value in each round.
+    /// The value in each round.
     pub values: Vec<PlottedValue>,
 }
 
 impl GamePicture {
-    /// Writes [`GAME_PAYOFF_FILES`] into a folder that exists.
+    /// Writes [`GAME_PAYOFF_FILES`] into an existing folder.
     ///
-    /// Each round's payoff is a faint dot, and a line is the mean of those after the random rounds; lost payoffs stand in a strip
-    /// below the axis. Players share a panel unless their payoffs differ so much in scale, or lie so far apart, that some would be
-    /// pressed together; then each has a panel of its own. Of very many rounds one in several has dots, as the footnote then says;
-    /// lines and crosses are of all.
+    /// Each round's payoff is a faint dot, and a line shows the mean payoff after the random
+    /// rounds. Lost payoffs are in a strip below the axis. Players share a panel unless their
+    /// payoffs differ so much in scale, or are so far apart, that some would be hard to
+    /// distinguish. In that case each player has a separate panel. If there are very many rounds,
+    /// only one in several has dots, as the footnote states; lines and crosses include all rounds.
     ///
     /// # Errors
-    /// [`ReportError::NotFinite`] when a payoff is not finite; [`ReportError::Draw`] when players have different numbers of rounds;
-    /// [`ReportError::Write`] when a file cannot be written.
+    /// [`ReportError::NotFinite`] if a payoff is not finite; [`ReportError::Draw`] if players have
+    /// different numbers of rounds; [`ReportError::Write`] if a file cannot be written.
     pub fn write_payoffs(&self, folder: &Path) -> Result<(), ReportError> {
         let payoffs = self.players.iter().flat_map(|player| &player.payoffs);
         let values = payoffs.flatten().copied();
         self.write_both(folder, GAME_PAYOFF_FILES, ("payoff", values), || Ok(payoffs::chart(self)))
     }
 
-    /// Writes [`GAME_ACTION_FILES`] into a folder that exists.
+    /// Writes [`GAME_ACTION_FILES`] into an existing folder.
     ///
-    /// Each parameter of each player has a panel, the first 24 of them; a note says how many are not shown. An action that stood in
-    /// for one that failed is a cross. Of very many rounds one in several has dots, as the footnote then says.
+    /// Each parameter of each player has a panel, for the first 24 of them; a note states the
+    /// number of omitted ones. A substitute for a failed action is a cross. If there are very many
+    /// rounds, only one in several has dots, as the footnote states.
     ///
     /// # Errors
-    /// [`ReportError::NotFinite`] when a value is not finite; [`ReportError::Draw`] when a value does not fit its parameter, or
-    /// when there are not as many values as rounds; [`ReportError::Write`] when a file cannot be written.
+    /// [`ReportError::NotFinite`] if a value is not finite; [`ReportError::Draw`] if a value does
+    /// not fit its parameter, or the number of values differs from the number of rounds;
+    /// [`ReportError::Write`] if a file cannot be written.
     pub fn write_actions(&self, folder: &Path) -> Result<(), ReportError> {
         let parameters = self.players.iter().flat_map(|player| &player.parameters);
         let values = parameters.flat_map(|parameter| &parameter.values);
@@ -123,7 +129,7 @@ impl GamePicture {
         write(self.check_lengths().and_then(|()| chart()), folder, files).map(|_| ())
     }
 
-    /// Returns the number of rounds that were played.
+    /// Returns the number of played rounds.
     fn n_rounds(&self) -> usize {
         let payoffs = self.players.first().map(|player| &player.payoffs);
         payoffs.map_or(0, Vec::len)
@@ -136,13 +142,13 @@ impl GamePicture {
             let n_payoffs = player.payoffs.len();
             if n_payoffs != n_rounds {
                 return Err(format!(
-                    "the player {name:?} has {n_payoffs} payoffs, and the first player has {n_rounds}"
+                    "the player {name:?} has {n_payoffs} payoffs, but the first player has {n_rounds}"
                 ));
             }
             let n_told = player.substituted.len();
             if n_told != 0 && n_told != n_rounds {
                 return Err(format!(
-                    "of the player {name:?} it is said of {n_told} rounds whether an action was substituted, and there are {n_rounds}"
+                    "the player {name:?} has {n_told} flags for substituted actions, but there are {n_rounds} rounds"
                 ));
             }
         }
@@ -158,7 +164,7 @@ impl GamePicture {
                 let n_values = parameter.values.len();
                 if n_values != n_rounds {
                     return Err(format!(
-                        "{}: {n_values} values, and there are {n_rounds} rounds",
+                        "{}: {n_values} values, but there are {n_rounds} rounds",
                         words()
                     ));
                 }
@@ -176,7 +182,7 @@ impl GamePicture {
         Ok(())
     }
 
-    /// Returns the text of each player in the legend.
+    /// Returns the legend text of each player.
     fn key_texts(&self) -> Vec<String> {
         let names = self.short_names(NAME, NAME_ROOM);
         let labelled = |(player, name): (&PlayerCourse, String)| match NAME
@@ -189,7 +195,7 @@ impl GamePicture {
         self.players.iter().zip(names).map(labelled).collect()
     }
 
-    /// The players' names as they fit into this room.
+    /// The players' names, shortened to this width.
     fn short_names(&self, font: Font, room: f64) -> Vec<String> {
         let names: Vec<&str> = self.players.iter().map(|p| p.name.as_str()).collect();
         font.cut_apart(&names, room)
@@ -200,12 +206,12 @@ impl GamePicture {
         self.n_initial.min(self.n_rounds())
     }
 
-    /// The axis of the rounds.
+    /// The horizontal axis, which shows the rounds.
     fn x_axis(&self, n_columns: usize) -> Axis {
         Axis::whole(1.0, self.n_rounds().max(1) as f64, if n_columns == 1 { 8 } else { 5 })
     }
 
-    /// Lays the band of the random rounds.
+    /// Adds the band of the random rounds.
     fn lay_band(&self, panel: &mut Panel) {
         if self.n_random() == 0 {
             return;
@@ -213,7 +219,7 @@ impl GamePicture {
         let end = self.n_random() as f64 + 0.5;
         let (lowest, highest) = (f64::NEG_INFINITY, f64::INFINITY);
         let width = (panel.x.place(end) - panel.x.place(0.5)) * panel.size.0;
-        // Of few rounds among very many a little is seen too, in the margin.
+        // Even few rounds among very many get a visible band, in the margin.
         let from = if width < BAND_MIN {
             at(end, highest).shifted(-BAND_MIN, 0.0)
         } else {
@@ -230,13 +236,13 @@ impl GamePicture {
         }
     }
 
-    /// The key of the band; none if there was no random round.
+    /// The legend entry of the band; `None` if there was no random round.
     fn band_key(&self) -> Option<Key> {
         let text = counted(self.n_random(), "random round", "random rounds");
         (self.n_random() > 0).then_some(Key::new(Sign::Fill(BAND), text))
     }
 
-    /// The dot of one round; without a rim where rounds are many.
+    /// The dot of one round, without a rim if there are many rounds.
     fn dot(&self, color: RGBColor) -> Glyph {
         let dot = Glyph::disc(color);
         if self.n_rounds() <= N_RIMMED { dot } else { dot.bare() }
@@ -250,13 +256,13 @@ impl PlayerCourse {
 }
 
 impl ParameterCourse {
-    /// Returns true if a value is of the parameter's kind.
+    /// Returns true if a value fits the parameter.
     fn fits(&self, value: PlottedValue) -> bool {
         value.place(&self.range, (0.0, 0.0), 0.0).is_some()
     }
 }
 
-/// The number of a round, from 1, as its axis has it.
+/// Number of a round on its axis, from 1.
 fn round_number(round_idx: usize) -> f64 {
     round_idx as f64 + 1.0
 }

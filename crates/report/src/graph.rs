@@ -1,7 +1,7 @@
-//! `topology.svg` and `topology.png`: agents, who is joined to whom, and some of them in another colour.
+//! `topology.svg` and `topology.png`: agents and the edges between them, some of them highlighted.
 //!
-//! Decides how places, names and edges become a picture. Knows nothing of graphs: where agents stand and which ones stand out is
-//! the caller's choice. Start at [`GraphPicture`].
+//! This module draws places, names and edges. It has no knowledge of graphs: the caller chooses the
+//! agents' places and the highlighted ones. Start at [`GraphPicture`].
 
 use std::path::{Path, PathBuf};
 
@@ -13,18 +13,18 @@ use crate::chart::text::Font;
 use crate::chart::{At, Chart, Key, Label, Panel, Picture, Sign, at, write};
 use crate::error::ReportError;
 
-/// Agents up to which each has its name beside it.
+/// Maximum number of agents with names beside them.
 const N_NAMES_MAX: usize = 60;
-/// Width of the picture, and most height for agents.
+/// Width of the picture, and maximum height for agents.
 const WIDTH: f64 = 740.0;
 const HEIGHT_MAX: f64 = 620.0;
-/// Most room for a name.
+/// Maximum width of a name.
 const NAME_MAX: f64 = 160.0;
-/// From an agent's disc to its name.
+/// Distance from an agent's disc to its name.
 const NAME_GAP: f64 = 6.0;
-/// Edges between agents that do not stand out.
+/// Edges that are not highlighted.
 const PLAIN_EDGE: RGBColor = RGBColor(172, 178, 184);
-/// Names where agents do not stand around a middle.
+/// Font of names if agents are not arranged around a centre.
 const SMALL_NAME: Font = Font { em: 11.5, ..NAME };
 
 /// Names of the picture's files.
@@ -39,23 +39,24 @@ pub struct GraphPicture {
     pub facts: String,
     /// The agents.
     pub agents: Vec<GraphAgent>,
-    /// Pairs of indices into `agents`. An edge is highlighted where both of its agents are.
+    /// Pairs of indices into `agents`. An edge is highlighted if both of its agents are.
     pub edges: Vec<(usize, usize)>,
-    /// The legend's text for highlighted agents and edges.
+    /// Legend text for highlighted agents and edges.
     pub highlighted_words: String,
-    /// The legend's text for the others.
+    /// Legend text for the others.
     pub other_words: String,
 }
 
-/// An agent at its place.
+/// An agent and its place.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct GraphAgent {
-    /// Its name, which stands beside it where the agents are few enough for names.
+    /// Its name, drawn beside it unless there are too many agents.
     pub name: String,
-    /// Its place, in any unit, x to the right and y downwards: the picture is scaled so that all fill it.
+    /// Its place in any unit, x to the right and y downwards. The picture is scaled to contain all
+    /// agents.
     pub place: [f64; 2],
-    /// The direction, of length 1, in which its name stands: away from the middle where agents stand around one. None: the name
-    /// stands wherever it covers least.
+    /// The direction, of length 1, from the agent to its name: away from the centre if agents are
+    /// arranged around one. `None` puts the name where it covers least.
     pub outward: Option<[f64; 2]>,
     /// True if it is highlighted.
     pub highlighted: bool,
@@ -65,8 +66,8 @@ impl GraphPicture {
     /// Writes [`GRAPH_FILES`] into the folder and returns their paths.
     ///
     /// # Errors
-    /// [`ReportError::Draw`] when an edge joins an agent that is not there, or a place is not finite; [`ReportError::Write`] when a
-    /// file cannot be written.
+    /// [`ReportError::Draw`] if an edge has an agent that does not exist, or a place is not finite;
+    /// [`ReportError::Write`] if a file cannot be written.
     pub fn write(&self, folder: &Path) -> Result<Vec<PathBuf>, ReportError> {
         write(self.check().map(|()| self.chart()), folder, GRAPH_FILES)
     }
@@ -98,7 +99,7 @@ impl GraphPicture {
         };
         let stands_out =
             |(a, b): &&(usize, usize)| self.agents[*a].highlighted && self.agents[*b].highlighted;
-        // Many lines are thin ones, so that the agents stand out.
+        // Many edges are drawn as thin lines, so that the agents remain visible.
         let thin = (1.5 * (80.0 / self.edges.len().max(1) as f64).powf(0.35)).clamp(0.5, 1.5);
         let plain = Stroke::solid(PLAIN_EDGE, thin);
         let thick = Stroke::solid(VERMILION, 1.5 * thin + 0.75);
@@ -141,16 +142,16 @@ impl GraphPicture {
         }
     }
 
-    /// The places of the agents, scaled so that they and their names fill the picture, and its height.
+    /// The agents' places, scaled so that they and their names fill the picture, and its height.
     fn places(&self, beside: f64, above: f64) -> (Vec<At>, f64) {
-        // Halves, as the distance of two finite numbers may not be one.
+        // Halves, since the difference of two finite numbers may overflow.
         let half = |axis: usize| {
             let values = self.agents.iter().map(move |agent| agent.place[axis] / 2.0);
             let low = values.clone().reduce(f64::min).unwrap_or(0.0);
             (low, values.reduce(f64::max).unwrap_or(0.0) - low)
         };
         let ((left, width), (top, height)) = (half(0), half(1));
-        // The side that fills its room has the same scale as the other.
+        // Both axes use the scale of the axis that fills its room.
         let share = (width / (WIDTH - 2.0 * beside)).max(height / HEIGHT_MAX);
         let scaled = |length: f64| if share > 0.0 { length / share } else { 0.0 };
         let first = (WIDTH - scaled(width)) / 2.0;
@@ -165,7 +166,7 @@ impl GraphPicture {
         let n_agents = self.agents.len();
         if let Some((a, b)) = self.edges.iter().find(|(a, b)| *a.max(b) >= n_agents) {
             return Err(format!(
-                "an edge joins the agents {a} and {b}, and there are {n_agents}, numbered from 0"
+                "an edge joins the agents {a} and {b}, but there are only {n_agents}, numbered from 0"
             ));
         }
         let is_finite = |agent: &GraphAgent| {
@@ -173,9 +174,7 @@ impl GraphPicture {
             numbers.into_iter().all(|number| number.is_finite())
         };
         match self.agents.iter().find(|agent| !is_finite(agent)) {
-            Some(agent) => {
-                Err(format!("the place of the agent {:?} is not a finite number", agent.name))
-            }
+            Some(agent) => Err(format!("the position of the agent {:?} is not finite", agent.name)),
             None => Ok(()),
         }
     }
@@ -189,7 +188,7 @@ mod tests {
         GraphAgent { name: name.to_owned(), place, ..GraphAgent::default() }
     }
 
-    /// A triangle, two of whose agents stand out.
+    /// A triangle with two highlighted agents.
     fn triangle() -> GraphPicture {
         let mut agents =
             vec![agent("a & <b>", [0.0, 0.0]), agent("c", [1.0, 0.0]), agent("d", [0.0, 1.0])];
@@ -222,16 +221,17 @@ mod tests {
         for words in ["three", "3 agents, 3 edges", "two of them", "other agents"] {
             assert!(svg.contains(words), "{words}");
         }
-        // Each name once: a reader can search for it.
+        // Each name occurs once, so that a reader can search for it.
         assert_eq!(svg.matches("a &amp; &lt;b&gt;").count(), 1);
-        // Three edges and two lines of the legend; three discs, each with its white rim, and two of the legend.
+        // Three edges and two lines of the legend; three discs, each with its white rim, and two in
+        // the legend.
         assert_eq!(svg.matches("<polyline").count(), 5);
         assert_eq!(svg.matches("<circle").count(), 8);
         let highlighted = |shape: &str| {
             let of_shape = svg.lines().filter(|line| line.contains(shape));
             of_shape.filter(|line| line.contains("#D55E00")).count()
         };
-        // One edge and two agents, and their line of the legend.
+        // One edge and two agents, and their line in the legend.
         assert_eq!((highlighted("<polyline"), highlighted("<circle")), (2, 3));
     }
 
@@ -250,7 +250,8 @@ mod tests {
         assert!(!svg.contains("two of them") && svg.contains("other agents"));
     }
 
-    /// Nobody, one agent, all in one place, all on a line, huge and tiny coordinates, and too many agents for names.
+    /// No agent, one agent, all at one place, all on a line, huge and tiny coordinates, and too
+    /// many agents for names.
     #[test]
     fn awkward_places_are_drawn_too() {
         let crowd = |n: usize, place: &dyn Fn(f64) -> [f64; 2]| GraphPicture {
@@ -275,7 +276,7 @@ mod tests {
         }
     }
 
-    /// The picture's own test of places is that names do not overlap.
+    /// The layout itself asserts that names do not overlap.
     #[test]
     fn names_around_a_middle_stand_outside() {
         let around = |n: u32| {
@@ -307,7 +308,7 @@ mod tests {
         };
         let mut picture = triangle();
         picture.edges.push((1, 3));
-        assert!(message(&picture).contains("the agents 1 and 3, and there are 3"));
+        assert!(message(&picture).contains("the agents 1 and 3, but there are only 3"));
         let mut picture = triangle();
         picture.agents[2].place[1] = f64::NAN;
         assert!(message(&picture).contains("\"d\""));

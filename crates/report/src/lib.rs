@@ -1,24 +1,30 @@
 //! The results of a run: `results.csv`, `summary.json`, pictures, and the closing table.
 //!
-//! Decides how results are written, summarised and drawn. Knows nothing of algorithms: it sees rows and trials as plain data.
-//! Start at [`Row`] and [`ResultsWriter`], then [`summarize`], [`Figure`], [`Tradeoff`] and [`closing_table`]. The pictures of a study of
-//! one party stand apart, in [`study`]; that of a graph of agents is a [`GraphPicture`].
+//! This crate writes, summarises and draws results. It has no knowledge of algorithms: its input is
+//! rows and trials as plain data. Start at [`Row`] and [`ResultsWriter`], then [`summarize`],
+//! [`Figure`], [`Tradeoff`] and [`closing_table`]. The pictures of a single party's study are in
+//! [`study`], that of a graph of agents is a [`GraphPicture`].
 //!
 //! # Pictures
 //!
-//! A picture is a pure function from rows, trials or rounds to a chart, and all that is drawn goes through the same three steps:
+//! A picture is a pure function from rows, trials or rounds to a chart. All charts go through the
+//! same three steps:
 //!
-//! | step | file | decides |
-//! | --- | --- | --- |
-//! | chart | `chart/mod.rs` | what is shown, as plain data: panels in rows and columns, each with two axes (linear, logarithmic, categories), a strip for what has no place on them, marks in their units (lines, bands, points, cells and bars, error bars, texts), rules and names beside points; a legend; captions |
-//! | layout | `chart/layout.rs` | where everything stands: labels of ticks that fit, names that are cut, a legend in lines, names that keep off what they would hide. Its result is a list of shapes in units of length |
-//! | renderer | `chart/render.rs` | how shapes become an SVG and a PNG, through plotters |
+//! 1. Chart (`chart/mod.rs`) decides the content, as plain data: panels in rows and columns, each
+//!    with two axes (linear, logarithmic, categories), a strip for entries without a place on
+//!    them, marks in their units (lines, bands, points, cells and bars, error bars, texts), rules
+//!    and names beside points; a legend; captions.
+//! 2. Layout (`chart/layout.rs`) decides the positions: tick labels that fit, shortened names, a
+//!    legend in lines, names that avoid covering data. Its result is a list of shapes in units of
+//!    length.
+//! 3. The renderer (`chart/render.rs`) converts shapes to an SVG and a PNG, through plotters.
 //!
-//! Beside them stand what all pictures share: `axis` (ranges and ticks), `values` (an axis on which the better values can be told
-//! apart, without what lies far off), `style` (colours that colour-blind readers can tell apart, shapes and dashes that do
-//! without colour), `text` (widths and shortened names), `labels` (places of names). A new picture is a data type with a function to
-//! a chart, and measures nothing. Tests check of every picture that they draw that its texts do not overlap and that nothing
-//! leaves the canvas.
+//! All pictures share these modules: `axis` (ranges and ticks), `values` (an axis that resolves the
+//! better values and excludes outliers), `style` (colours for colour-blind readers, shapes and
+//! dashes that work without colour), `text` (widths and shortened names), `labels` (places of
+//! names). A new picture is a data type with a function to a chart, and measures nothing. The tests
+//! check for every picture that they draw that its texts do not overlap and that nothing leaves the
+//! canvas.
 
 mod chart;
 mod curves;

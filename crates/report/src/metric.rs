@@ -1,37 +1,38 @@
-//! The column that is compared, and the direction in which it is better.
+//! The compared column, and its direction of improvement.
 
 use fedbo_space::Direction;
 use serde::{Deserialize, Serialize};
 
 use super::row::Row;
 
-/// The smallest regret that [`Metric::LogRegret`] tells from 0.
+/// The smallest regret that [`Metric::LogRegret`] distinguishes from 0.
 pub const LOG_REGRET_FLOOR: f64 = 1e-8;
 
-/// The column that summaries and pictures are about.
+/// The column that summaries and pictures use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Metric {
     /// The best value so far, in the direction of the study.
     Best,
-    /// Simple regret: distance of the best so far from the known optimum. Smaller is better in either direction.
+    /// Simple regret: distance of the best value so far from the known optimum. Smaller is better
+    /// in both directions.
     Regret,
-    /// The mean of the values after the initial ones, T⁻¹ Σ_t v_t, in the direction of the study: for games, in which every round
-    /// counts.
+    /// The mean of the values after the initial ones, T⁻¹ Σ_t v_t, in the direction of the study.
+    /// For games, since every round counts.
     Mean,
-    /// The mean of the regrets after the initial ones, where a row's regret is that of its own round. Smaller is better in either
-    /// direction.
+    /// The mean of the regrets after the initial ones, if a row's regret is that of its own round.
+    /// Smaller is better in both directions.
     #[serde(rename = "mean-regret")]
     MeanRegret,
-    /// log10 max(simple regret, 10⁻⁸): for regrets that differ by orders of magnitude, whose mean is that of the worst. Smaller is better
-    /// in either direction.
+    /// log10 max(simple regret, 10⁻⁸), for regrets that differ by orders of magnitude, since the
+    /// worst one dominates their mean. Smaller is better in both directions.
     #[serde(rename = "log-regret")]
     LogRegret,
 }
 
 impl Metric {
-    /// The number of this row that the metric is made of, if the row has one: the metric itself, or what a mean is taken of
-    /// ([`is_mean`](Self::is_mean)).
+    /// The number that the metric takes from this row, if the row has one: the metric itself, or a
+    /// term of the mean ([`is_mean`](Self::is_mean)).
     #[must_use]
     pub fn of(self, row: &Row) -> Option<f64> {
         match self {
@@ -48,7 +49,7 @@ impl Metric {
         matches!(self, Self::Mean | Self::MeanRegret)
     }
 
-    /// Returns the improvement of `arm` on `control`: positive if it is better.
+    /// Returns the improvement of `arm` over `control`: positive if it is better.
     #[must_use]
     pub fn improvement(self, direction: Direction, arm_minus_control: f64) -> f64 {
         match self {

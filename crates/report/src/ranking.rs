@@ -1,7 +1,8 @@
-//! Arms over many tasks whose outcomes have no common unit: ranks, quantiles, and wins, ties and losses with the sign test.
+//! Comparison of arms over many tasks without a common unit: ranks, quantiles, and wins, ties and
+//! losses with the sign test.
 //!
-//! A task is the agent of a row. A difference of means is decided by few tasks where outcomes span orders of magnitude; ranks and signs
-//! count each task once.
+//! A task is the agent of a row. If outcomes span orders of magnitude, a few tasks dominate a
+//! difference of means; ranks and signs count each task once.
 
 use std::collections::BTreeMap;
 
@@ -16,50 +17,53 @@ use super::summary::{Clusters, Summary, Verdict};
 use super::table::p_value_text;
 use super::trace::{Trace, Unit, arm_names, traces};
 
-/// The shares of the quantiles of a table.
+/// The quantiles in a table.
 const SHARES: [f64; 5] = [0.1, 0.25, 0.5, 0.75, 0.9];
 
 /// The input of [`Summary::rank`] besides the rows.
 #[derive(Clone, Debug)]
 pub struct RankingRequest {
-    /// The arm that the others are compared with.
+    /// The control arm.
     pub control: String,
     /// Iterations at which arms are ranked, besides the end.
     pub checkpoints: Vec<i64>,
-    /// The groups of each task, by its name: several ways of grouping stand one after the other.
+    /// The groups of each task, by task name. A task may belong to groups of several groupings.
     pub groups: BTreeMap<String, Vec<TaskGroup>>,
 }
 
-/// A group of tasks, such as those of five dimensions.
+/// A group of tasks, such as those with five dimensions.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct TaskGroup {
-    /// The way of grouping, such as "dimensions".
+    /// The grouping, such as "dimensions".
     pub by: String,
-    /// The group's name among the others.
+    /// The group's name within its grouping.
     pub name: String,
 }
 
 /// Ranks, quantiles and signs of the arms of one configuration.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Ranking {
-    /// Mean ranks, for all tasks and for each group, at each checkpoint and at the end.
+    /// Mean ranks over all tasks and by group, at each checkpoint and at the end.
     pub ranks: Vec<MeanRanks>,
-    /// Quantiles of the metric, for each arm at each checkpoint and at the end.
+    /// Quantiles of the metric by arm, at each checkpoint and at the end.
     pub quantiles: Vec<Quantiles>,
-    /// Wins, ties and losses of each arm against the control, for all tasks and for each group, at each checkpoint and at the end.
+    /// Wins, ties and losses of each arm against the control, over all tasks and by group, at each
+    /// checkpoint and at the end.
     pub signs: Vec<Signs>,
-    /// Number of sign tests over which Holm's correction is made: those over all tasks, of all configurations together.
+    /// Number of sign tests in Holm's correction: those over all tasks, of all configurations
+    /// together.
     pub comparisons: usize,
 }
 
-/// The mean rank of each arm over tasks and runs: 1 is the best; arms with equal outcomes share the mean of their ranks.
+/// The mean rank of each arm over tasks and runs. Rank 1 is the best, and arms with equal outcomes
+/// share the mean of their ranks.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MeanRanks {
-    /// The checkpoint; none for the end.
+    /// The checkpoint; `None` for the end.
     pub iteration: Option<i64>,
-    /// The group; none for all tasks.
+    /// The group; `None` for all tasks.
     pub group: Option<TaskGroup>,
-    /// Number of tasks with a run in which every arm has an outcome.
+    /// Number of tasks with a run that has an outcome of every arm.
     pub tasks: usize,
     /// Arm and mean rank, in the order of the file. A task counts once: its runs are averaged first.
     pub arms: Vec<(String, f64)>,
@@ -68,26 +72,27 @@ pub struct MeanRanks {
 /// Quantiles over all tasks and runs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Quantiles {
-    /// The checkpoint; none for the end.
+    /// The checkpoint; `None` for the end.
     pub iteration: Option<i64>,
     /// The arm.
     pub arm: String,
     /// Number of outcomes.
     pub n: usize,
-    /// Share and quantile.
+    /// Pairs of probability and quantile.
     pub values: Vec<(f64, f64)>,
 }
 
-/// Wins, ties and losses against the control, a task each: the mean of its paired differences over runs decides.
+/// Wins, ties and losses against the control. Each task counts once, by the mean of its paired
+/// differences over runs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Signs {
-    /// The checkpoint; none for the end.
+    /// The checkpoint; `None` for the end.
     pub iteration: Option<i64>,
-    /// The group; none for all tasks.
+    /// The group; `None` for all tasks.
     pub group: Option<TaskGroup>,
     /// The arm.
     pub arm: String,
-    /// The arm that it is compared with.
+    /// The control arm.
     pub control: String,
     /// Tasks on which the arm is better.
     pub wins: usize,
@@ -95,20 +100,22 @@ pub struct Signs {
     pub ties: usize,
     /// Tasks on which it is worse.
     pub losses: usize,
-    /// Two-sided p-value of the sign test, by itself; none if all tasks are ties.
+    /// Two-sided p-value of the sign test, uncorrected; `None` if all tasks are ties.
     pub p_value: Option<f64>,
-    /// The p-value after Holm's correction over [`Ranking::comparisons`]; none for a group, whose figures are a description.
+    /// The p-value after Holm's correction over [`Ranking::comparisons`]; `None` for a group, which
+    /// is only descriptive.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub p_adjusted: Option<f64>,
     /// A gain or loss if the adjusted p-value is below 5 %.
     pub verdict: Verdict,
 }
 
-/// The probability of at least as large a majority when wins and losses are equally likely, ties left out (sign test):
+/// Sign test: the probability of at least as large a majority if wins and losses are equally
+/// likely, without ties:
 ///
 /// p = min(1, 2 P(K ≤ k)),   K ~ Bin(n, 1/2),   P(K ≤ k) = I(1/2; n − k, k + 1),   k = min(wins, losses),   n = wins + losses
 ///
-/// with I the regularized incomplete beta function. None for n = 0.
+/// with I the regularized incomplete beta function. `None` for n = 0.
 #[must_use]
 pub fn sign_test(wins: usize, losses: usize) -> Option<f64> {
     let (n, k) = (wins + losses, wins.min(losses));
@@ -121,7 +128,7 @@ pub fn sign_test(wins: usize, losses: usize) -> Option<f64> {
     Some((2.0 * beta_reg((n - k) as f64, k as f64 + 1.0, 0.5)).clamp(0.0, 1.0))
 }
 
-/// A quantile of sorted values, linear between them. None without a value.
+/// Quantile of sorted values by linear interpolation; `None` without values.
 #[must_use]
 pub fn quantile(sorted: &[f64], share: f64) -> Option<f64> {
     let last = sorted.len().checked_sub(1)?;
@@ -139,8 +146,8 @@ pub fn quantile(sorted: &[f64], share: f64) -> Option<f64> {
 }
 
 impl Summary {
-    /// Adds ranks, quantiles and signs of these rows, to each configuration its own if there are several. The sign tests over all tasks
-    /// are corrected together.
+    /// Adds ranks, quantiles and signs of these rows, separately for each configuration. The sign
+    /// tests over all tasks are corrected together.
     pub fn rank(&mut self, rows: &[Row], request: &RankingRequest) {
         let mut parts: Vec<&mut Summary> = if self.configurations.is_empty() {
             vec![self]
@@ -158,7 +165,7 @@ impl Summary {
     }
 }
 
-/// Holm's correction over the sign tests of all tasks, and the verdicts that follow from it.
+/// Applies Holm's correction over the sign tests of all tasks, and sets the verdicts.
 fn judge(rankings: &mut [&mut Ranking]) {
     let overall = |signs: &&Signs| signs.group.is_none();
     let all = rankings.iter().flat_map(|ranking| ranking.signs.iter().filter(overall));
@@ -182,7 +189,7 @@ fn judge(rankings: &mut [&mut Ranking]) {
 /// The outcomes of all arms at one iteration.
 struct Outcomes<'a> {
     iteration: Option<i64>,
-    /// Of each arm, in the order of the file.
+    /// Outcomes by arm, in the order of the file.
     arms: Vec<(&'a str, BTreeMap<Unit<'a>, f64>)>,
 }
 
@@ -223,7 +230,8 @@ impl Ranking {
         ranking
     }
 
-    /// The tables in Markdown: ranks by group at the end, ranks over all tasks on the way there, quantiles, wins, ties and losses.
+    /// Formats the tables in Markdown: ranks by group at the end, ranks over all tasks at the
+    /// checkpoints, quantiles, and wins, ties and losses.
     #[must_use]
     pub fn tables(&self, metric: Metric) -> String {
         let parts = [self.rank_table(), self.quantile_table(metric), self.sign_table()];
@@ -236,7 +244,7 @@ impl Ranking {
         });
         let header = ["mean rank", "at", "tasks"].into_iter().chain(arms);
         let shown = self.ranks.iter().filter(|ranks| {
-            ranks.group.is_none() || ranks.iteration.is_none() // groups at the end only
+            ranks.group.is_none() || ranks.iteration.is_none() // groups only at the end
         });
         let rows = shown.map(|ranks| {
             let means = ranks.arms.iter().map(|(_, mean)| format!("{mean:.2}"));
@@ -286,15 +294,15 @@ impl Ranking {
             ]
         });
         let note = format!(
-            "Ranks: 1 is the best, equal outcomes share theirs. Quantiles are over tasks and runs. A win is a task whose mean over runs is \
-             better. p: sign test, two-sided, ties left out, each comparison by itself; p (Holm) after the correction over {} comparisons, \
-             ▲ better and ▼ worse where it is below {LEVEL}.",
+            "Rank 1 is the best; equal outcomes share a rank. Quantiles are over tasks and runs. A win is a task with a better \
+             mean over runs. p: two-sided sign test without ties, for each comparison on its own; p (Holm): corrected over {} \
+             comparisons, ▲ better and ▼ worse if it is below {LEVEL}.",
             self.comparisons
         );
         format!("{}\n\n{}\n\n{note}", markdown(header, rows), self.group_table())
     }
 
-    /// Wins, ties and losses of each arm in each group at the end.
+    /// Wins, ties and losses of each arm by group at the end.
     fn group_table(&self) -> String {
         let at_the_end = || self.signs.iter().filter(|signs| signs.iteration.is_none());
         let arms: Vec<String> = at_the_end()
@@ -318,7 +326,7 @@ impl Ranking {
 }
 
 impl<'a> Outcomes<'a> {
-    /// Those of some tasks.
+    /// Returns the outcomes of the selected tasks.
     fn only(&self, is_in: impl Fn(&str) -> bool) -> Self {
         let arms = self.arms.iter().map(|(arm, units)| {
             let own = units.iter().filter(|((_, task, _), _)| is_in(task));
@@ -343,7 +351,7 @@ impl<'a> Outcomes<'a> {
         self.arms.iter().map(of_arm).collect()
     }
 
-    /// None if there is no unit in which every arm has an outcome.
+    /// Returns `None` if no unit has outcomes of all arms.
     fn ranks(&self, group: Option<&TaskGroup>, summary: &Summary) -> Option<MeanRanks> {
         let (_, first) = self.arms.first()?;
         let mut by_arm: Vec<BTreeMap<Unit<'a>, f64>> = vec![BTreeMap::new(); self.arms.len()];
@@ -353,7 +361,7 @@ impl<'a> Outcomes<'a> {
             let Some(found) = found else { continue };
             let better = |a: f64, b: f64| summary.metric.improvement(summary.direction, a - b);
             for (own, ranks) in found.iter().zip(&mut by_arm) {
-                // 1 + arms that are better + half of the others that are equal.
+                // 1 + number of better arms + half of the number of equal ones.
                 let beaten = found.iter().map(|other| match better(*other, *own) {
                     gain if gain > 0.0 => 1.0,
                     gain if gain < 0.0 => 0.0,

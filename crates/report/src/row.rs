@@ -1,4 +1,6 @@
-//! `results.csv`: one row a trial, tidy, written as the run goes. A row is one line, and no cell a formula (`fedbo_space::cell`).
+//! `results.csv`: one row per trial, in tidy form, written during the run.
+//!
+//! A row is one line, and no cell is a formula (`fedbo_space::cell`).
 
 use std::fs::{File, OpenOptions};
 use std::hash::{Hash as _, Hasher as _};
@@ -24,7 +26,7 @@ const LEADING: [&str; 6] = ["experiment", "arm", "agent", "run", "iteration", "s
 const TRAILING: [&str; 5] = ["value", "best", "regret", "ask_seconds", "status"];
 /// Status of a trial that has a value.
 const OK: &str = "ok";
-/// The beginning of the status of any other trial; the reason follows.
+/// Prefix of the status of a failed trial; the reason follows.
 const FAILED: &str = "failed: ";
 
 /// One trial of one agent in one run of one arm.
@@ -34,22 +36,22 @@ pub struct Row {
     pub experiment: String,
     /// The algorithm or control arm.
     pub arm: String,
-    /// The agent. Together with `run` it names the unit over which means are taken and arms are paired.
+    /// The agent. Together with `run` it identifies the unit for means and paired comparisons.
     pub agent: String,
-    /// Repetition; equal numbers share their seeds between arms.
+    /// Index of the repetition. Equal indices share their seeds across arms.
     pub run: u32,
-    /// Iteration from 1; initial points are ≤ 0.
+    /// Iteration from 1; initial points have numbers ≤ 0.
     pub iteration: i64,
     /// The source of the query: initial, own posterior, a message and its sender, a region's aggregate.
     pub source: String,
     /// Name and value of each parameter, in the order of the search space.
     pub parameters: Vec<(String, String)>,
-    /// The value that the objective returned; none for a failed trial.
+    /// The value of the objective; `None` for a failed trial.
     pub value: Option<f64>,
-    /// Best value of this unit so far; none until a trial succeeds.
+    /// Best value of this unit so far; `None` until a trial succeeds.
     pub best: Option<f64>,
-    /// Simple regret after this trial, where the optimum is known; of a round of a game the distance of its own payoff from the
-    /// largest.
+    /// Simple regret after this trial, if the optimum is known. In a round of a game, the distance
+    /// of the round's own payoff from the largest.
     pub regret: Option<f64>,
     /// Seconds spent on proposing the query.
     pub ask_seconds: f64,
@@ -77,25 +79,26 @@ impl Row {
     }
 }
 
-/// Appends rows to the results file of one run. Rows reach the file at each [`commit`](Self::commit), whole.
+/// Appends rows to the results file of one run. Each [`commit`](Self::commit) writes complete rows
+/// to the file.
 #[derive(Debug)]
 pub struct ResultsWriter {
     path: PathBuf,
     file: File,
     parameters: Vec<String>,
     pending: csv::Writer<Vec<u8>>,
-    /// Bytes of the file when it was opened.
+    /// Size of the file in bytes when it was opened.
     begun_at: u64,
 }
 
 impl ResultsWriter {
     /// Creates the folder and the file, and writes the header.
     ///
-    /// Results that are there already are an error unless `overwrite`; then the summary and the pictures beside them
-    /// are removed too, so that a folder never mixes two runs.
+    /// Existing results are an error unless `overwrite` is set. In that case the summary and the
+    /// pictures in the folder are removed too, so that a folder never mixes two runs.
     ///
     /// # Errors
-    /// When the folder cannot be used, or when a parameter's name is taken.
+    /// If the folder is unusable, or the name of a parameter is taken.
     pub fn create(
         folder: &Path,
         parameters: &[String],
@@ -133,10 +136,11 @@ impl ResultsWriter {
         Ok(writer)
     }
 
-    /// Opens the results file of a folder for further rows, which must have the parameters of those in it.
+    /// Opens the results file of a folder to append rows, which must have the parameters of the
+    /// existing ones.
     ///
     /// # Errors
-    /// When it cannot be opened.
+    /// If it cannot be opened.
     pub fn append_to(folder: &Path, parameters: &[String]) -> Result<Self, ReportError> {
         let path = folder.join(RESULTS_FILE);
         let opened = OpenOptions::new().write(true).open(&path).and_then(|mut file| {
@@ -148,32 +152,32 @@ impl ResultsWriter {
         Ok(Self { path, file, parameters: parameters.to_vec(), pending: buffer(), begun_at })
     }
 
-    /// Takes back all that was written since the file was opened.
+    /// Discards everything written since the file was opened.
     ///
     /// # Errors
-    /// When the file cannot be cut.
+    /// If the file cannot be truncated.
     pub fn take_back(self) -> Result<(), ReportError> {
         self.file.set_len(self.begun_at).map_err(|cause| self.write_error(cause))
     }
 
-    /// Names another path of the file, to which it was moved.
+    /// Sets the new path of the file after a move.
     pub(super) fn moved_to(&mut self, path: PathBuf) {
         self.path = path;
     }
 
-    /// The file that is being written.
+    /// Path of the file that is being written.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Adds a row; it reaches the file at the next commit.
+    /// Appends a row, which is written to the file at the next commit.
     ///
     /// # Errors
-    /// When a number is NaN or infinite.
+    /// If a number is NaN or infinite.
     ///
     /// # Panics
-    /// When the row's parameters are not those that the file was created with.
+    /// If the row's parameters differ from those that the file was created with.
     pub fn append(&mut self, row: &Row) -> Result<(), ReportError> {
         let names = || row.parameters.iter().map(|(name, _)| name);
         assert!(
@@ -212,10 +216,10 @@ impl ResultsWriter {
             .map_err(|error| self.write_error(error.into()))
     }
 
-    /// Writes the rows appended since the last commit: an interrupted run keeps them.
+    /// Writes the rows appended since the last commit, so that an interrupted run keeps them.
     ///
     /// # Errors
-    /// When the file cannot be written. What was committed before stays; a line that was cut off is taken back.
+    /// If the file cannot be written. Earlier commits are kept, and a partial line is removed.
     pub fn commit(&mut self) -> Result<(), ReportError> {
         let pending = std::mem::replace(&mut self.pending, buffer());
         let bytes = pending.into_inner().map_err(|error| {
@@ -225,7 +229,7 @@ impl ResultsWriter {
         let start = self.file.stream_position().map_err(|cause| self.write_error(cause))?;
         let written = self.file.write_all(&bytes).and_then(|()| self.file.flush());
         written.map_err(|cause| {
-            // Best effort: the first failure is the one to report.
+            // Best effort: the original error is the one to report.
             let _ =
                 self.file.set_len(start).and_then(|()| self.file.seek(io::SeekFrom::Start(start)));
             self.write_error(cause)
@@ -241,10 +245,11 @@ fn buffer() -> csv::Writer<Vec<u8>> {
     csv::Writer::from_writer(Vec::new())
 }
 
-/// Removes what is made of the results in a folder: summary, regret of a team and pictures of a run.
+/// Removes the files derived from the results in a folder: the summary, the regret of a team and
+/// the pictures of a run.
 ///
 /// # Errors
-/// When a file cannot be removed.
+/// If a file cannot be removed.
 pub fn remove_reports(folder: &Path) -> Result<(), ReportError> {
     let pictures =
         ["curves.svg", "curves.png"].into_iter().chain(TRADEOFF_FILES).chain(TASK_WEIGHT_FILES);
@@ -254,10 +259,10 @@ pub fn remove_reports(folder: &Path) -> Result<(), ReportError> {
     Ok(())
 }
 
-/// Makes sure, before a long run, that its folder exists, is writable and holds no other results.
+/// Checks, before a long run, that its folder exists, is writable and has no other results.
 ///
 /// # Errors
-/// When the folder cannot be created or written, or holds results and `overwrite` is not given.
+/// If the folder cannot be created or written, or has results and `overwrite` is not set.
 pub fn check_folder(folder: &Path, overwrite: bool) -> Result<(), ReportError> {
     std::fs::create_dir_all(folder)
         .map_err(|cause| ReportError::CreateFolder { path: folder.to_owned(), cause })?;
@@ -270,10 +275,10 @@ pub fn check_folder(folder: &Path, overwrite: bool) -> Result<(), ReportError> {
     tried.map_err(|cause| ReportError::Write { path: folder.to_owned(), cause })
 }
 
-/// Reads a results file back.
+/// Reads a results file.
 ///
 /// # Errors
-/// When the file cannot be read; a field that does not fit is named with its line and column.
+/// If the file cannot be read. An invalid field is reported with its line and column.
 pub fn read_results(path: &Path) -> Result<Vec<Row>, ReportError> {
     let file =
         File::open(path).map_err(|cause| ReportError::Read { path: path.to_owned(), cause })?;
@@ -288,7 +293,7 @@ pub fn read_results(path: &Path) -> Result<Vec<Row>, ReportError> {
     Ok(rows)
 }
 
-/// The row of one record of the file.
+/// Parses one record of the file.
 fn row_of(
     path: &Path,
     header: &csv::StringRecord,
@@ -308,25 +313,26 @@ fn row_of(
     Fields { path, line, header, record: &record.iter().map(restored).collect() }.row(parameters)
 }
 
-/// A results file that may still be written. Each look returns what was added since the one before.
+/// Follows a results file that may still be written. Each call returns the rows added since the
+/// previous one.
 #[derive(Debug)]
 pub struct ResultsTail {
     path: PathBuf,
-    /// The names of all columns, and those of the parameters.
+    /// Names of all columns, and of the parameters.
     header: Option<(csv::StringRecord, Vec<String>)>,
-    /// The beginning of the next line.
+    /// Position of the next line.
     place: csv::Position,
-    /// The file that was read first, by its device and number.
+    /// The file of the first read, by device and inode number.
     file: Option<(u64, u64)>,
-    /// Its first two lines, the names and a row, as far as they were read.
+    /// The first two lines, header and first row, as far as they have been read.
     head: Vec<u8>,
 }
 
-/// Bytes at most of the first lines, by which results are told from others.
+/// Maximum number of bytes of the first lines that identify results.
 const HEAD_BYTES: usize = 4096;
 
 impl ResultsTail {
-    /// The results in a folder, from their beginning.
+    /// Follows the results in a folder, from the beginning.
     #[must_use]
     pub fn new(folder: &Path) -> Self {
         Self {
@@ -338,7 +344,8 @@ impl ResultsTail {
         }
     }
 
-    /// A number that other results do not have, as soon as the first row was read: of the file and its first row.
+    /// An identity of these results, available once the first row has been read: a hash of the file
+    /// and its first row.
     #[must_use]
     pub fn identity(&self) -> Option<u64> {
         if !self.has_head() {
@@ -354,11 +361,13 @@ impl ResultsTail {
         n_lines == 2 || self.head.len() == HEAD_BYTES
     }
 
-    /// The rows that were added; none of a line whose end is not written yet. `None` if other results stand in the place of those that
-    /// were read: the file became shorter, begins otherwise, or is another one.
+    /// Returns the added rows, without a line that is not complete yet.
+    ///
+    /// `None` if other results have replaced those read so far: the file became shorter, begins
+    /// differently, or is a different file.
     ///
     /// # Errors
-    /// When the file cannot be read; a field that does not fit is named with its line and column.
+    /// If the file cannot be read. An invalid field is reported with its line and column.
     pub fn more(&mut self) -> Result<Option<Vec<Row>>, ReportError> {
         let Some(bytes) = self
             .new_lines()
@@ -399,7 +408,7 @@ impl ResultsTail {
         Ok(Some(rows))
     }
 
-    /// The whole lines after those that were read.
+    /// Returns the complete lines after those already read.
     fn new_lines(&mut self) -> io::Result<Option<Vec<u8>>> {
         let mut file = File::open(&self.path)?;
         let meta = file.metadata()?;
@@ -437,7 +446,7 @@ fn csv_error(path: &Path, error: csv::Error) -> ReportError {
     }
 }
 
-/// Checks the fixed columns and returns the names between them.
+/// Checks the fixed columns and returns the parameter names between them.
 fn parameter_names(path: &Path, header: &csv::StringRecord) -> Result<Vec<String>, ReportError> {
     let n_parameters = header.len().saturating_sub(LEADING.len() + TRAILING.len());
     let trailing = TRAILING
@@ -458,7 +467,7 @@ fn parameter_names(path: &Path, header: &csv::StringRecord) -> Result<Vec<String
     Ok(header.iter().skip(LEADING.len()).take(n_parameters).map(str::to_owned).collect())
 }
 
-/// One line with as many fields as the header.
+/// A line with as many fields as the header.
 struct Fields<'a> {
     path: &'a Path,
     line: u64,
@@ -518,7 +527,8 @@ impl Fields<'_> {
     }
 }
 
-/// The shortest decimal that reads back as the same number; an exponent where plain digits would be long.
+/// The shortest decimal that parses to the same number, with an exponent if plain digits would be
+/// long.
 fn shortest(value: f64) -> String {
     let digits = format!("{value:?}");
     digits.strip_suffix(".0").map(str::to_owned).unwrap_or(digits)
@@ -567,7 +577,7 @@ mod tests {
         writer.append(&rows[0]).and_then(|()| writer.commit()).expect("a writable file");
         assert_eq!(tail.more().expect("a row"), Some(rows[..1].to_vec()));
         assert_eq!(tail.more().expect("nothing new"), Some(Vec::new()));
-        // A line comes in two pieces.
+        // The next line arrives in two pieces.
         for row in &rows[1..] {
             writer.append(row).expect("a finite row");
         }
@@ -577,7 +587,7 @@ mod tests {
         assert_eq!(tail.more().expect("a row"), Some(rows[1..2].to_vec()));
         std::fs::write(writer.path(), &whole).expect("a writable file");
         assert_eq!(tail.more().expect("a row"), Some(rows[2..].to_vec()));
-        // What does not fit is named with its line in the file.
+        // An invalid line is reported with its line number in the file.
         std::fs::write(writer.path(), [&whole[..], b"a,b\n"].concat()).expect("a writable file");
         assert!(matches!(tail.more(), Err(ReportError::FieldCount { line: 5, found: 2, .. })));
         std::fs::write(writer.path(), &whole[..20]).expect("a writable file");
@@ -608,13 +618,13 @@ mod tests {
         assert!(first.is_some());
         write(0.5, 3);
         assert_eq!((read(&mut tail), tail.identity()), (Some(2), first), "it has grown");
-        // The same file with another first row, of as many bytes and more.
+        // The same file with a different first row of equal length, and more rows.
         write(0.2, 4);
         assert_eq!((read(&mut tail), tail.identity()), (None, first));
         let mut tail = ResultsTail::new(folder.path());
         assert_eq!(read(&mut tail), Some(4));
         assert!(tail.identity() != first && tail.identity().is_some());
-        // Another file with the same rows.
+        // A different file with the same rows.
         let copy = folder.path().join("copy");
         std::fs::copy(&path, &copy).and_then(|_| std::fs::rename(&copy, &path)).expect("a file");
         assert_eq!(read(&mut tail), None);
@@ -760,7 +770,7 @@ mod tests {
         assert!(bad_status.contains("column status"), "{bad_status}");
         let cut = message(&format!("{header}{good}e,ts,a,0,2,ow"));
         assert!(
-            cut.ends_with("line 3: 6 fields, the header has 12; if the run was cut off there, `fedbo run FILE --resume` mends it"),
+            cut.ends_with("line 3: 6 fields, the header has 12; if the run was cut off there, `fedbo run FILE --resume` repairs it"),
             "{cut}"
         );
         let renamed = message(&header.replace("regret", "loss"));

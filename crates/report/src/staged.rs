@@ -1,15 +1,16 @@
-//! A results file that takes the place of an older one at once.
+//! A results file that replaces an older one atomically.
 
 use std::path::{Path, PathBuf};
 
 use super::error::ReportError;
 use super::row::{RESULTS_FILE, ResultsWriter};
 
-/// Name of the folder, inside the results folder, of a file that is not in its place yet.
+/// Folder for a file that is not in place yet, inside the results folder.
 const STAGING: &str = ".new-results";
 
-/// A new results file that is written aside, and put in place of the old one once it holds all that it should. A process that is killed
-/// before leaves the old one as it was.
+/// A new results file, written in a separate folder, that replaces the old one once it is complete.
+///
+/// If the process is killed before, the old file stays unchanged.
 #[derive(Debug)]
 pub struct StagedResults {
     folder: PathBuf,
@@ -17,10 +18,10 @@ pub struct StagedResults {
 }
 
 impl StagedResults {
-    /// Begins a file for a results folder.
+    /// Starts a file for a results folder.
     ///
     /// # Errors
-    /// As [`ResultsWriter::create`].
+    /// As for [`ResultsWriter::create`].
     pub fn create(
         folder: &Path,
         parameters: &[String],
@@ -30,10 +31,10 @@ impl StagedResults {
         Ok((staged, writer))
     }
 
-    /// Puts the new file in place of the old one; its writer goes on writing to it.
+    /// Replaces the old file by the new one. The writer continues to write to it.
     ///
     /// # Errors
-    /// [`ReportError::Write`] when that fails; the old file stays.
+    /// [`ReportError::Write`] if this fails; the old file stays.
     pub fn promote(self, writer: &mut ResultsWriter) -> Result<(), ReportError> {
         let from = self.folder.join(RESULTS_FILE);
         let moved = std::fs::File::open(&from)
@@ -47,7 +48,7 @@ impl StagedResults {
 
 impl Drop for StagedResults {
     fn drop(&mut self) {
-        // Best effort: the file of a folder that stays is replaced by the next writer.
+        // Best effort: the next writer replaces the file in a folder that remains.
         let _ = std::fs::remove_dir_all(&self.folder);
     }
 }

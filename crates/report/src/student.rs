@@ -1,4 +1,4 @@
-//! Student's t of a mean, and Holm's correction of several comparisons.
+//! Student's t-test of a mean, and Holm's correction for multiple comparisons.
 
 use serde::{Deserialize, Serialize};
 use statrs::distribution::{ContinuousCDF, StudentsT};
@@ -6,7 +6,7 @@ use statrs::function::beta::beta_reg;
 
 use super::summary::{Estimate, VALUES_MIN};
 
-/// The error that is allowed of all comparisons that are corrected together.
+/// The family-wise error rate of comparisons that are corrected together.
 pub const LEVEL: f64 = 0.05;
 
 /// A confidence interval of a mean.
@@ -19,12 +19,12 @@ pub struct Interval {
 }
 
 impl Estimate {
-    /// The 95 % confidence interval of the mean of n independent values, by itself:
+    /// The 95 % confidence interval of the mean of n independent values, uncorrected:
     ///
     /// mean ± t · standard error,   t the 0.975 quantile of Student's distribution with n − 1 degrees of freedom
     ///
-    /// None for a single value, for equal values that are not 0, whose spread is not known yet, and for values so large that it has no
-    /// end.
+    /// `None` for a single value, for equal values other than 0, whose spread is unknown, and for
+    /// values so large that the interval is infinite.
     #[must_use]
     pub fn interval(&self) -> Option<Interval> {
         let error = self.spread()?;
@@ -37,11 +37,12 @@ impl Estimate {
         (low.is_finite() && high.is_finite()).then_some(Interval { low, high })
     }
 
-    /// Probability of a mean at least as far from 0 when the true mean is 0, by Student's t with ν = n − 1 degrees of freedom:
+    /// Probability of a mean at least as far from 0 if the true mean is 0, by Student's t with
+    /// ν = n − 1 degrees of freedom:
     ///
     /// p = P(|T| ≥ |t|) = I(ν / (ν + t²); ν/2, 1/2),   t = mean / standard error,   I the regularized incomplete beta function
     ///
-    /// None where there is no interval for want of a spread.
+    /// `None` if the spread is unknown.
     #[must_use]
     pub fn p_value(&self) -> Option<f64> {
         let error = self.spread()?;
@@ -50,21 +51,24 @@ impl Estimate {
         }
         let (t, freedom) = (self.mean / error, degrees_of_freedom(self.n));
         let share = freedom / (freedom + t * t);
-        // A share that is not a number comes of values beyond all bounds: nothing is shown by them.
+        // The share is not finite if the values overflow, which shows nothing.
         let p = if share.is_finite() { beta_reg(freedom / 2.0, 0.5, share) } else { 1.0 };
         Some(p.clamp(0.0, 1.0))
     }
 
-    /// The standard error, unless all values are equal and not 0: a few that agree, as counts or accuracies do, say nothing of how sure
-    /// their mean is.
+    /// Returns the standard error, unless all values are equal and not 0.
+    ///
+    /// A few equal values, such as counts or accuracies, do not show the precision of their mean.
     fn spread(&self) -> Option<f64> {
-        // Equal values differ from their mean by its rounding.
+        // The mean of equal values differs from them by rounding.
         let is_known = |error: &f64| *error > 1e-12 * self.mean.abs() || self.mean.abs() <= 0.0;
         self.standard_error.filter(is_known)
     }
 
-    /// The rule behind every mark of significance: true if there are at least three values and this p-value is below 5 %. It is the
-    /// one after [`holm`] wherever other comparisons stand beside this one.
+    /// The criterion for every mark of significance: at least three values, and a p-value below 5
+    /// %.
+    ///
+    /// `p_adjusted` is the p-value after [`holm`] if there are several comparisons.
     #[must_use]
     pub fn differs_from_zero(&self, p_adjusted: Option<f64>) -> bool {
         self.n >= VALUES_MIN && p_adjusted.is_some_and(|p| p < LEVEL)
@@ -82,12 +86,15 @@ fn quantile(probability: f64, freedom: f64) -> f64 {
         .inverse_cdf(probability)
 }
 
-/// Holm's step-down correction: p-values of m comparisons, so adjusted that those below a level α, all together, are wrong with
-/// probability at most α, whatever they have to do with each other.
+/// Holm's step-down correction of the p-values of m comparisons.
+///
+/// For any level α, the adjusted p-values below α contain a false rejection with probability at
+/// most α, under any dependence.
 ///
 /// p̃_(i) = max_{j ≤ i} min(1, (m − j + 1) p_(j)),   p_(1) ≤ … ≤ p_(m)   (Holm 1979)
 ///
-/// A comparison without a p-value keeps none and is not one of the m. Equal p-values stay equal.
+/// A comparison without a p-value keeps none and does not count towards m. Equal p-values stay
+/// equal.
 #[must_use]
 pub fn holm(p_values: &[Option<f64>]) -> Vec<Option<f64>> {
     let known = p_values.iter().enumerate().filter_map(|(index, p)| Some((index, (*p)?)));
@@ -114,7 +121,7 @@ mod tests {
         );
     }
 
-    /// Published tables of the 0.975 quantile, to all of their digits.
+    /// Published tables of the 0.975 quantile, to all their digits.
     #[test]
     fn quantiles_are_those_of_the_tables() {
         for (freedom, expected) in [
@@ -154,7 +161,8 @@ mod tests {
         assert!(p(50.0, 60) > 0.0 && p(50.0, 60) < 1e-40);
     }
 
-    /// Tables of Student's distribution: with 3, 5, 10 and 20 values, a mean of two standard errors is no proof at 5 %.
+    /// Tables of Student's distribution: with 3, 5, 10 and 20 values, a mean of two standard errors
+    /// is not significant at 5 %.
     #[test]
     fn two_standard_errors_are_not_five_percent() {
         for (n, expected) in [(3, 0.184), (5, 0.116), (10, 0.0766), (20, 0.0600)] {
@@ -192,7 +200,7 @@ mod tests {
         assert_eq!(beyond.p_value(), Some(1.0));
     }
 
-    /// By hand: 0.01, 0.02, 0.03, 0.6 of 4: 4·0.01, 3·0.02, 2·0.03 and 0.6.
+    /// By hand: 0.01, 0.02, 0.03, 0.6 of 4 comparisons give 4·0.01, 3·0.02, 2·0.03 and 0.6.
     #[test]
     fn holm_steps_down_and_never_back() {
         let check = |p_values: &[Option<f64>], expected: &[Option<f64>]| {
@@ -207,10 +215,11 @@ mod tests {
         };
         let some = |values: [f64; 4]| values.map(Some);
         check(&some([0.03, 0.01, 0.6, 0.02]), &some([0.06, 0.04, 0.6, 0.06]));
-        // The second would be 2 · 0.011 = 0.022, less than the first's 0.03. What has no p-value is not counted.
+        // The second would be 2 · 0.011 = 0.022, less than the first's 0.03. A missing p-value does
+        // not count.
         let gap = [Some(0.010), None, Some(0.011), Some(0.9)];
         check(&gap, &[Some(0.03), None, Some(0.03), Some(0.9)]);
-        // Of equal p-values the first step is the largest: 4 · 0.02 for all three, whatever their order.
+        // Of equal p-values the first step is the largest: 4 · 0.02 for all three, in any order.
         check(&some([0.02, 0.5, 0.02, 0.02]), &some([0.08, 0.5, 0.08, 0.08]));
         check(&[Some(0.7), Some(0.8)], &[Some(1.0), Some(1.0)]);
         check(&[], &[]);

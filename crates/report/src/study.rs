@@ -1,8 +1,8 @@
-//! Pictures of one party's study: `history`, `slices`, `importance` and, if it learns from old studies, `transfer`; of one with several
-//! objectives `pareto`; each as SVG and PNG.
+//! Pictures of one party's study: `history`, `slices`, `importance` and, if it learns from old
+//! studies, `transfer`; for several objectives `pareto`; each as SVG and PNG.
 //!
-//! Decides how trials become pictures. Knows nothing of how a study is stored or what proposes its trials: it takes plain
-//! data. Start at [`StudyPlot`].
+//! This module draws trials. It has no knowledge of storage or proposals: it takes plain data.
+//! Start at [`StudyPlot`].
 
 mod history;
 mod importance;
@@ -22,17 +22,17 @@ use crate::error::ReportError;
 /// Names of the pictures, each with the endings `.svg` and `.png`.
 pub const STUDY_PICTURES: [&str; 3] = ["history", "slices", "importance"];
 
-/// Name of the further picture of a study that learns from old ones.
+/// Name of the additional picture of a study that learns from old ones.
 pub const TRANSFER_PICTURE: &str = "transfer";
 
-/// Name of the picture of a study with several objectives, in place of the others.
+/// Name of the picture of a study with several objectives, instead of the others.
 pub const PARETO_PICTURE: &str = "pareto";
 
-/// The label and the mark of trials that miss a constraint.
+/// Label and mark of trials that violate a constraint.
 const INFEASIBLE: (&str, Glyph) = ("infeasible", Glyph::new(Marker::Square, GREY).hollow());
 /// The label of failed trials.
 const FAILED: &str = "failed";
-/// Magnitudes beyond which a value is drawn like the limit, and below which like 0.
+/// Magnitudes above the upper limit are drawn at that limit, and those below the lower one as 0.
 const MAGNITUDE: (f64, f64) = (1e-300, 1e300);
 
 /// A parameter of the study.
@@ -44,10 +44,10 @@ pub struct PlottedParameter {
     pub range: Kind,
 }
 
-/// The value that a trial used for one parameter.
+/// The value of one parameter in a trial.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum PlottedValue {
-    /// The value of a number.
+    /// A number.
     Number(f64),
     /// Index of a choice.
     Choice(usize),
@@ -58,18 +58,19 @@ pub enum PlottedValue {
 pub struct PlottedTrial {
     /// Its number in the study.
     pub number: u64,
-    /// Its value; none if it failed. One that is not finite counts as failed.
+    /// Its value; `None` if it failed. A value that is not finite counts as failed.
     pub value: Option<f64>,
-    /// The values that it used, one a parameter and in their order. A value that does not fit its parameter is not
-    /// drawn.
+    /// The parameter values, in the order of the parameters. A value that does not fit its
+    /// parameter is not drawn.
     pub coordinates: Vec<PlottedValue>,
     /// True if it belongs to the initial points.
     pub initial: bool,
-    /// Its objectives, where the study has several.
+    /// Its objectives, if the study has several.
     pub numbers: Vec<f64>,
-    /// True if it meets all constraints.
+    /// True if it satisfies all constraints.
     pub feasible: bool,
-    /// True if the study has several objectives, it meets all constraints, and no other such trial dominates it.
+    /// True if the study has several objectives, the trial satisfies all constraints, and no other
+    /// feasible trial dominates it.
     pub on_front: bool,
 }
 
@@ -78,11 +79,11 @@ pub struct PlottedTrial {
 pub struct PlottedObjective {
     /// Its name.
     pub name: String,
-    /// The direction in which it gets better.
+    /// The direction of optimization.
     pub direction: Direction,
 }
 
-/// The importance of one parameter, by two measures that a reader should see side by side.
+/// The importance of one parameter by two measures, which are displayed side by side.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PlottedImportance {
     /// Name of the parameter.
@@ -98,18 +99,20 @@ pub struct PlottedImportance {
 pub struct PlottedOldStudy {
     /// Its name.
     pub name: String,
-    /// Its part of the old studies' share, one number a query, from 0 to 1.
+    /// Its part of the old studies' share, one number per query, from 0 to 1.
     pub weights: Vec<f64>,
-    /// True if it hardly counts any more at the last query.
+    /// True if its weight is no longer significant at the last query.
     pub dropped: bool,
 }
 
-/// The influence of old studies on a study, query by query: before the first trial was told, and after each.
+/// The influence of old studies on a study, by query: before the first told trial, and after each.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PlottedTransfer {
-    /// The old studies' share of each query, from 0 to 1; below 0, to −1, that of their negated functions.
+    /// The old studies' share in each query, from 0 to 1. Negative values, down to −1, are the
+    /// share of their negated functions.
     pub shares: Vec<f64>,
-    /// The old studies, each with as many weights as there are shares; none if they weigh as one.
+    /// The old studies, each with as many weights as there are shares; empty if they are weighed as
+    /// one.
     pub studies: Vec<PlottedOldStudy>,
 }
 
@@ -122,20 +125,21 @@ pub struct StudyPlot {
     pub minimize: bool,
     /// Its objectives, if it has several.
     pub objectives: Vec<PlottedObjective>,
-    /// The finished trials, in the order in which they were told; without those that were stopped early, which have no final value.
+    /// The finished trials, in the order of telling, without those stopped early, which have no
+    /// final value.
     pub trials: Vec<PlottedTrial>,
-    /// The number of trials that were stopped early: the footnotes say so.
+    /// Number of trials that were stopped early, reported in the footnotes.
     pub n_stopped: usize,
     /// The parameters.
     pub parameters: Vec<PlottedParameter>,
-    /// Importances, in any order; empty if they are not known, which the picture then says.
+    /// Importances in any order. If empty, the picture says that they are unknown.
     pub importance: Vec<PlottedImportance>,
-    /// The influence of old studies, if it learns from some.
+    /// The influence of old studies, if the study learns from any.
     pub transfer: Option<PlottedTransfer>,
 }
 
 impl StudyPlot {
-    /// Names of its pictures, each with the endings `.svg` and `.png`.
+    /// Names of the pictures of this study, each with the endings `.svg` and `.png`.
     #[must_use]
     pub fn pictures(&self) -> Vec<&'static str> {
         if !self.objectives.is_empty() {
@@ -145,19 +149,22 @@ impl StudyPlot {
         STUDY_PICTURES.into_iter().chain(further).collect()
     }
 
-    /// Writes its pictures into a folder that exists, each as `.svg` and `.png`.
+    /// Writes the pictures of this study into an existing folder, each as `.svg` and `.png`.
     ///
-    /// - `history`: each trial's value and the best so far. Failed trials stand in a strip beyond the worse end of the
-    ///   axis; a few values that lie far beyond all others are drawn at that end, with a mark of their own. The axis is
-    ///   logarithmic where values of one sign differ by more than two decades and the better ones would otherwise be
-    ///   pressed together.
-    /// - `slices`: the same values against each parameter, coloured from the first to the last trial.
+    /// - `history`: each trial's value and the best so far. Failed trials are in a strip beyond the
+    ///   worse end of the axis. A few values far beyond all others are drawn at that end, with a
+    ///   separate mark. The axis is logarithmic if values of one sign differ by more than two
+    ///   decades and the better ones would otherwise be hard to distinguish.
+    /// - `slices`: the same values against each parameter, coloured from the first to the last
+    ///   trial.
     /// - `importance`: both shares of each parameter, the largest first.
-    /// - `pareto`, in place of these where there are several objectives: each two of them against each other; of two, the front is a line.
-    /// - `transfer`: what each old study weighed at every query, and below what all of them together had of it.
+    /// - `pareto`, instead of these for several objectives: each pair of them against each other;
+    ///   for two, the front is a line.
+    /// - `transfer`: the weight of each old study at every query, and below it their combined
+    ///   share.
     ///
     /// # Errors
-    /// When a file cannot be written or drawn.
+    /// If a file cannot be written or drawn.
     pub fn write(&self, folder: &Path) -> Result<(), ReportError> {
         for name in self.pictures() {
             let files = ["svg", "png"].map(|ending| format!("{name}.{ending}"));
@@ -166,13 +173,14 @@ impl StudyPlot {
         Ok(())
     }
 
-    /// One of its [`StudyPlot::pictures`] in memory; `None` if it has none of this name.
+    /// Returns one of the [`StudyPlot::pictures`] in memory; `None` if this study has none of this
+    /// name.
     #[must_use]
     pub fn picture(&self, name: &str) -> Option<Picture> {
         self.pictures().contains(&name).then(|| self.chart(name).picture(&format!("{name}.svg")))
     }
 
-    /// The picture of this name.
+    /// Returns the picture of this name.
     fn chart(&self, name: &str) -> Chart {
         match (name, &self.transfer) {
             ("history", _) => history::chart(self),
@@ -184,7 +192,7 @@ impl StudyPlot {
         }
     }
 
-    /// Index of the best feasible trial, the first of several.
+    /// Index of the best feasible trial, the first of equals.
     fn best(&self) -> Option<usize> {
         let mut best: Option<(usize, f64)> = None;
         for (index, trial) in self.trials.iter().enumerate() {
@@ -215,7 +223,7 @@ impl StudyPlot {
             .expect("an axis that the values choose is theirs")
     }
 
-    /// Number of trials with a value that miss a constraint.
+    /// Number of trials with a value that violate a constraint.
     fn n_infeasible(&self) -> usize {
         self.trials.iter().filter(|trial| trial.drawn().is_some() && !trial.feasible).count()
     }
@@ -224,12 +232,12 @@ impl StudyPlot {
         self.trials.iter().any(|trial| trial.drawn().is_none())
     }
 
-    /// The strip of failed trials, at the worse end; none if there are none.
+    /// The strip of failed trials, at the worse end; `None` if there are none.
     fn strip(&self, height: f64) -> Option<Strip> {
         self.has_failed().then_some(Strip { above: self.minimize, height, label: FAILED })
     }
 
-    /// Says that there is nothing to see; empty where there is.
+    /// The text for an empty picture; empty if there is something to show.
     fn nothing(&self) -> String {
         let text = match self.trials.iter().any(|trial| trial.drawn().is_some()) {
             true => "",
@@ -252,7 +260,7 @@ impl StudyPlot {
         panel.points(vec![at(x, end).shifted(0.0, inwards * size)], self.beyond_mark(), size);
     }
 
-    /// The keys of what stands at the worse end.
+    /// The legend entries of the marks at the worse end.
     fn keys_of_borders(&self, values: &ValueAxis) -> Vec<Key> {
         let mut drawn = self.trials.iter().filter_map(PlottedTrial::drawn);
         let is_beyond = drawn.any(|value| values.is_beyond(value));
@@ -265,7 +273,7 @@ impl StudyPlot {
         shown.map(|(_, glyph, text)| Key::new(Sign::Point(glyph), text)).collect()
     }
 
-    /// Returns the footnote: the number of trials, the number of those that are not shown, and the best trial.
+    /// Returns the footnote: the number of trials, the number of hidden ones, and the best trial.
     fn footnote(&self) -> String {
         let n_trials = self.trials.len();
         let failed = self.trials.iter().filter(|trial| trial.drawn().is_none());
@@ -293,7 +301,7 @@ impl StudyPlot {
 }
 
 impl PlottedTrial {
-    /// The value as it can be drawn; none if there is none.
+    /// The value as drawn; `None` if there is none.
     fn drawn(&self) -> Option<f64> {
         self.value.filter(|value| value.is_finite()).map(within_magnitude)
     }
@@ -304,7 +312,8 @@ fn within_magnitude(value: f64) -> f64 {
     if value.abs() < least { 0.0 } else { value.clamp(-most, most) }
 }
 
-/// Trials that were told in the order of their numbers are found by them; others by their place.
+/// Labels trials by number if they were told in the order of their numbers, otherwise by their
+/// place in the order of telling.
 fn order_label(study: &StudyPlot) -> (&'static str, Vec<f64>) {
     let ordered = study.trials.windows(2).all(|pair| pair[0].number < pair[1].number);
     if ordered {
@@ -315,7 +324,7 @@ fn order_label(study: &StudyPlot) -> (&'static str, Vec<f64>) {
     }
 }
 
-/// Six digits that matter, at most.
+/// Formats a number with at most six significant digits.
 fn significant(value: f64) -> String {
     let scientific = format!("{value:.5e}");
     let exponent = scientific.split_once('e').map_or("0", |(_, power)| power);

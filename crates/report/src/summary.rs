@@ -1,4 +1,4 @@
-//! `summary.json`: what a run amounts to, arm by arm and pair by pair.
+//! `summary.json`: the results of a run, by arm and by pair of arms.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -19,13 +19,15 @@ use super::tradeoff::TradeoffSpec;
 
 /// Name of the summary in its folder.
 pub const SUMMARY_FILE: &str = "summary.json";
-/// Version of the summary's layout; raised when a field changes its meaning or goes. In version 1, which is still read, a verdict
-/// compares a difference with two standard errors.
+/// Version of the summary's layout, increased when a field is removed or changes its meaning.
+///
+/// In version 1, which can still be read, a verdict compares a difference with two standard errors.
 pub const SUMMARY_SCHEMA_VERSION: u32 = 2;
-/// The oldest version that is read.
+/// The oldest supported version.
 const OLDEST_SCHEMA_VERSION: u32 = 1;
 
-/// Fewest values by which a difference may count: two that happen to agree have no spread.
+/// Minimum number of values for a difference to count: two values may agree by chance and then have
+/// no spread.
 pub(super) const VALUES_MIN: usize = 3;
 
 /// Mean and standard error of n values.
@@ -35,14 +37,14 @@ pub(super) const VALUES_MIN: usize = 3;
 pub struct Estimate {
     /// The mean.
     pub mean: f64,
-    /// Its standard error; none for a single value.
+    /// Its standard error; `None` for a single value.
     pub standard_error: Option<f64>,
     /// The number of values.
     pub n: usize,
 }
 
 impl Estimate {
-    /// None when there is no value.
+    /// Returns `None` if there are no values.
     #[must_use]
     pub fn of(values: &[f64]) -> Option<Self> {
         let n = values.len();
@@ -56,16 +58,17 @@ impl Estimate {
     }
 }
 
-/// The clusters that each count as one independent value in standard errors: units that share draws are averaged first.
+/// The clusters that count as one independent value in standard errors. Units that share random
+/// draws are averaged first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Clusters {
     /// Each unit (agent, run): agents do not influence each other.
     #[default]
     Units,
-    /// Each run: its agents share messages.
+    /// Each run, since its agents share messages.
     Runs,
-    /// Each agent, whatever its runs: the task is what a finding should hold for.
+    /// Each agent over all of its runs, for findings that should hold across tasks.
     Agents,
     /// Each agent and run modulo this number: runs r, r + k, … repeat one design.
     Designs(u32),
@@ -97,21 +100,21 @@ impl Clusters {
     }
 }
 
-/// A comparison that an experiment was made for, declared in its code before any run.
+/// A comparison that the experiment was designed for, declared in its code before any run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PrimaryComparison {
     /// The configuration, as in the `experiment` column.
     pub experiment: String,
     /// The arm.
     pub arm: String,
-    /// The arm that it is compared with.
+    /// The control arm.
     pub control: String,
     /// The checkpoint.
     pub iteration: i64,
 }
 
 impl PrimaryComparison {
-    /// Returns true if it is this difference of this configuration.
+    /// Returns true if it declares this difference of this configuration.
     fn is(&self, experiment: &str, difference: &Difference) -> bool {
         let Difference { arm, control, iteration, .. } = difference;
         self.experiment == experiment
@@ -125,9 +128,9 @@ impl PrimaryComparison {
 pub struct SummaryRequest {
     /// Name of the experiment.
     pub experiment: String,
-    /// The seed from which every stream was derived.
+    /// The root seed of every random stream.
     pub seed: u64,
-    /// The direction in which the objective improves.
+    /// The direction of optimization.
     pub direction: Direction,
     /// Best value or regret.
     pub metric: Metric,
@@ -135,23 +138,25 @@ pub struct SummaryRequest {
     pub checkpoints: Vec<i64>,
     /// Pairs (arm, control); a pair with an arm that has no rows gives differences over no units.
     pub pairs: Vec<(String, String)>,
-    /// The comparisons that the experiment was made for, corrected among themselves; empty where all are of one rank.
+    /// The comparisons that the experiment was designed for, corrected among themselves; empty if
+    /// all have the same rank.
     pub primary: Vec<PrimaryComparison>,
-    /// The clusters that each count as one value.
+    /// The clusters that count as one value.
     pub clusters: Clusters,
-    /// True if what the agents sent was protected by differential privacy; false for a simulation, none where that is
-    /// not in question. Plain FTS is not private.
+    /// True if differential privacy protected the agents' messages; false for a simulation, `None`
+    /// if the question does not arise. Plain FTS is not private.
     pub private: Option<bool>,
-    /// Privacy spent, by arm; empty when nothing was.
+    /// Privacy spent, by arm; empty if none was.
     pub privacy: BTreeMap<String, PrivacySpent>,
     /// Wall-clock seconds by arm, where measured.
     pub wall_seconds: BTreeMap<String, f64>,
-    /// The settings of the pictures of this folder.
+    /// The settings of this folder's pictures.
     pub figure: Option<FigureSpec>,
 }
 
 impl SummaryRequest {
-    /// A request for a summary of arms without comparisons, each unit one value, without privacy, times or pictures.
+    /// Creates a request for a summary without comparisons, privacy, times or pictures, with each
+    /// unit as one value.
     #[must_use]
     pub fn new(
         experiment: impl Into<String>,
@@ -176,7 +181,7 @@ impl SummaryRequest {
     }
 }
 
-/// The privacy that an arm spent of its budget: ε with all that it needs to mean something.
+/// The privacy that an arm spent of its budget: ε with everything needed to interpret it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PrivacySpent {
     /// ε of all releases, an upper bound at `delta`.
@@ -185,18 +190,19 @@ pub struct PrivacySpent {
     pub delta: f64,
     /// The adjacency of rosters, `zero-out` or `replace-one`.
     pub adjacency: String,
-    /// Releases that were made.
+    /// Number of releases made.
     pub releases: u64,
-    /// Releases that were asked for; more than `releases` where the run was interrupted, was over before or the budget paid for no more.
+    /// Number of planned releases. Larger than `releases` if the run was interrupted, ended early
+    /// or exhausted its budget.
     pub planned_releases: u64,
-    /// The releases that each agent was in at most, whose cost `epsilon` is, where they are limited.
+    /// Maximum number of releases per agent, if it is limited; `epsilon` is their cost.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub participations: Option<u64>,
-    /// The accountant that proved it.
+    /// The accountant that computed it.
     pub accountant: String,
     /// The mode of the guarantee, `default` or `paper`.
     pub mode: String,
-    /// The ε that may be spent.
+    /// The available budget ε.
     pub budget_epsilon: f64,
     /// The head of the ledger at the end, as `SEQ:HASH`.
     pub ledger_head: String,
@@ -209,45 +215,48 @@ pub struct Summary {
     pub schema_version: u32,
     /// Name of the experiment.
     pub experiment: String,
-    /// The seed from which every stream was derived.
+    /// The root seed of every random stream.
     pub seed: u64,
-    /// The direction in which the objective improves.
+    /// The direction of optimization.
     pub direction: Direction,
     /// The metric of `final`, `at` and `differences`.
     pub metric: Metric,
-    /// The clusters that each count as one value in means and standard errors.
+    /// The clusters that count as one value in means and standard errors.
     #[serde(default)]
     pub clusters: Clusters,
-    /// True if what the agents sent was protected by differential privacy; left out of the file where that was never in
-    /// question. A simulation, whose noise protects nobody, has false.
+    /// True if differential privacy protected the agents' messages; absent if the question does not
+    /// arise. A simulation, whose noise protects nobody, has false.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub private: Option<bool>,
-    /// True if the run was interrupted: its arms hold what was finished by then.
+    /// True if the run was interrupted. Its arms then contain the results up to that point.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub interrupted: bool,
     /// The arms, in the order of the file.
     pub arms: Vec<ArmSummary>,
     /// Paired differences: for each pair the checkpoints, then the end.
     pub differences: Vec<Difference>,
-    /// Number of comparisons over which Holm's correction is made: all paired differences of the experiment that have a p-value,
-    /// those of all configurations together, but for primary ones. The end is no comparison of its own where it is a checkpoint of all
-    /// units.
+    /// Number of comparisons in Holm's correction: all paired differences of the experiment with a
+    /// p-value, over all configurations, except primary ones.
+    ///
+    /// The end is not a separate comparison if it is a checkpoint of all units.
     #[serde(default)]
     pub comparisons: usize,
-    /// Number of comparisons that were declared in advance, which are corrected among themselves; left out where there are none.
+    /// Number of primary comparisons, which are corrected among themselves; absent if there are
+    /// none.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub primary_comparisons: usize,
-    /// One summary a configuration, where the experiment has several; `arms` and `differences` are then empty.
+    /// One summary per configuration, if the experiment has several. `arms` and `differences` are
+    /// then empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub configurations: Vec<Summary>,
-    /// Ranks, quantiles and signs over tasks, where the experiment has them.
+    /// Ranks, quantiles and signs over tasks, if the experiment has tasks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ranking: Option<Ranking>,
-    /// The settings of the pictures of this folder.
+    /// The settings of this folder's pictures.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub figure: Option<FigureSpec>,
-    /// The settings of the picture of final metrics against costs, where there is one: set by the code that knows the
-    /// costs.
+    /// The settings of the picture of final metrics against costs, if there is one. Set by the code
+    /// that has the costs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tradeoff: Option<TradeoffSpec>,
 }
@@ -257,17 +266,18 @@ pub struct Summary {
 pub struct ArmSummary {
     /// Name of the arm.
     pub arm: String,
-    /// Number of units, with a value or without. How many values stand behind an estimate is in its own `n`.
+    /// Number of units, with or without a value. An estimate has its own number of values, `n`.
     pub n: usize,
-    /// The metric at the end of each unit; none when no trial succeeded.
+    /// The metric at the end of each unit; `None` if no trial succeeded.
     #[serde(rename = "final")]
     pub last: Option<Estimate>,
     /// The metric at the checkpoints.
     pub at: Vec<AtIteration>,
-    /// True if the arm improves at the end on every control that it was paired with; none if it was paired with none.
+    /// True if the arm improves at the end on every control that it was paired with; `None` if
+    /// there was no control.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gain_over_every_control: Option<bool>,
-    /// Number of trials, failed ones among them.
+    /// Number of trials, including failed ones.
     pub trials: usize,
     /// Trials without a value.
     pub failed_trials: usize,
@@ -275,12 +285,12 @@ pub struct ArmSummary {
     pub sources: BTreeMap<String, usize>,
     /// Seconds spent on proposing queries, all trials together.
     pub ask_seconds_total: f64,
-    /// Seconds a proposal, in the mean over trials after the initial ones; 0 without such.
+    /// Mean seconds per proposal, over trials after the initial ones; 0 if there are none.
     pub ask_seconds_mean: f64,
-    /// Wall-clock seconds of the arm, where measured.
+    /// Wall-clock seconds of the arm, if measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wall_seconds: Option<f64>,
-    /// Privacy spent, where there is something to spend.
+    /// Privacy spent, if there is a budget.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub privacy: Option<PrivacySpent>,
 }
@@ -290,7 +300,7 @@ pub struct ArmSummary {
 pub struct AtIteration {
     /// The iteration.
     pub iteration: i64,
-    /// Over the units that reached it; none when none did.
+    /// Estimate over the units that reached it; `None` if none did.
     pub estimate: Option<Estimate>,
 }
 
@@ -299,28 +309,30 @@ pub struct AtIteration {
 pub struct Difference {
     /// The arm.
     pub arm: String,
-    /// The arm that it is compared with.
+    /// The control arm.
     pub control: String,
-    /// The checkpoint; none for the end, the last iteration that both sides of a unit reached.
+    /// The checkpoint; `None` for the end, the last iteration that both sides of a unit reached.
     pub iteration: Option<i64>,
-    /// Over the units present on both sides; none when there are none.
+    /// Estimate over the units present on both sides; `None` if there are none.
     pub estimate: Option<Estimate>,
-    /// Student's 95 % confidence interval of the difference, by itself: n − 1 degrees of freedom. None for fewer than two values.
+    /// Student's 95 % confidence interval of this difference, uncorrected, with n − 1 degrees of
+    /// freedom; `None` for fewer than two values.
     #[serde(default)]
     pub interval: Option<Interval>,
-    /// Two-sided p-value of Student's paired t-test, by itself; none for fewer than two values.
+    /// Two-sided p-value of Student's paired t-test, uncorrected; `None` for fewer than two values.
     #[serde(default)]
     pub p_value: Option<f64>,
     /// The p-value after Holm's correction over [`Summary::comparisons`], or [`Summary::primary_comparisons`].
     #[serde(default)]
     pub p_adjusted: Option<f64>,
-    /// True if it was declared in advance; left out of the file otherwise.
+    /// True if it was declared in advance; absent from the file otherwise.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub primary: bool,
-    /// The place of the checkpoint that the end is, whose comparison it therefore is; none otherwise.
+    /// Index of the checkpoint that equals the end, so that both are the same comparison; `None`
+    /// otherwise.
     #[serde(skip)]
     repeats: Option<usize>,
-    /// Units of either arm that were dropped because the other side has no value for them.
+    /// Number of units dropped because one side has no value.
     pub dropped: usize,
     /// The conclusion from the numbers.
     pub verdict: Verdict,
@@ -328,8 +340,10 @@ pub struct Difference {
     pub gain: bool,
 }
 
-/// A difference counts when its p-value, after Holm's correction over the comparisons of its rank, is below 5 %, and there are at least
-/// three values.
+/// The conclusion about a difference.
+///
+/// A difference counts if its p-value, after Holm's correction over the comparisons of its rank, is
+/// below 5 %, and there are at least three values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
@@ -342,13 +356,13 @@ pub enum Verdict {
     Unclear,
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "the form that serde calls")]
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde requires")]
 fn is_zero(n: &usize) -> bool {
     *n == 0
 }
 
 impl Difference {
-    /// Its verdict, once its p-value is adjusted.
+    /// Sets the verdict from the adjusted p-value.
     fn judge(&mut self, metric: Metric, direction: Direction) {
         let Some(estimate) = self.estimate else {
             return;
@@ -367,7 +381,7 @@ impl Summary {
     /// Writes `summary.json` into the folder.
     ///
     /// # Errors
-    /// When the file cannot be written.
+    /// If the file cannot be written.
     pub fn write(&self, folder: &Path) -> Result<(), ReportError> {
         let path = folder.join(SUMMARY_FILE);
         let text = serde_json::to_string_pretty(self).map(|text| text + "\n");
@@ -376,11 +390,13 @@ impl Summary {
         write_whole(&path, text.as_bytes())
     }
 
-    /// Notes in the summary of a folder that the run goes on, whose results are more than it tells of, and removes the regret of the team,
-    /// which is written whole at the end. A file that is no summary, or may not be read, stays as it is.
+    /// Marks the summary of a folder as outdated when the run resumes, and removes the regret of
+    /// the team, which is rewritten at the end.
+    ///
+    /// A file that is not a summary, or is not readable, stays unchanged.
     ///
     /// # Errors
-    /// When a file cannot be written or removed.
+    /// If a file cannot be written or removed.
     pub fn mark_outdated(folder: &Path) -> Result<(), ReportError> {
         remove(&folder.join(TEAM_REGRET_FILE))?;
         let path = folder.join(SUMMARY_FILE);
@@ -396,7 +412,7 @@ impl Summary {
     /// Reads the `summary.json` of a folder.
     ///
     /// # Errors
-    /// When the file cannot be read or is not a summary of this version.
+    /// If the file cannot be read or is not a summary of a supported version.
     pub fn read(folder: &Path) -> Result<Self, ReportError> {
         let path = folder.join(SUMMARY_FILE);
         let text = std::fs::read_to_string(&path)
@@ -422,7 +438,8 @@ pub fn summarize(rows: &[Row], request: &SummaryRequest) -> Summary {
     summary
 }
 
-/// Holm's correction over all comparisons of these parts of an experiment, by rank, and the verdicts that follow from it.
+/// Applies Holm's correction over all comparisons of these parts of an experiment, by rank, and
+/// sets the verdicts.
 fn judge(parts: &mut [Summary]) {
     let n_primary = correct(parts, true);
     let n_others = correct(parts, false);
@@ -448,7 +465,7 @@ fn judge(parts: &mut [Summary]) {
     }
 }
 
-/// Holm's correction over the comparisons of one rank. Returns their number.
+/// Applies Holm's correction over the comparisons of one rank. Returns their number.
 fn correct(parts: &mut [Summary], primary: bool) -> usize {
     let all = parts.iter_mut().flat_map(|part| &mut part.differences);
     let is_of_it = |each: &&mut Difference| {
@@ -462,7 +479,7 @@ fn correct(parts: &mut [Summary], primary: bool) -> usize {
     found.len()
 }
 
-/// A summary whose comparisons are not judged yet.
+/// Creates a summary without verdicts.
 fn compare(rows: &[Row], request: &SummaryRequest) -> Summary {
     let names = arm_names(rows);
     let by_arm: BTreeMap<&str, BTreeMap<Unit<'_>, Trace>> =
@@ -525,7 +542,8 @@ fn compare(rows: &[Row], request: &SummaryRequest) -> Summary {
     }
 }
 
-/// Summarises rows of several configurations, told apart by their `experiment` column, each with its own pairs.
+/// Summarises rows of several configurations, distinguished by their `experiment` column, each with
+/// its own pairs.
 #[must_use]
 pub fn summarize_configurations(
     rows: &[Row],
@@ -574,7 +592,7 @@ fn summarize_arm(
     };
     let mut sources = BTreeMap::new();
     for row in &rows {
-        // The trust of a query behind "shared" is the row's own.
+        // The trust after "shared" differs by row, so it is not part of the source.
         let source = row.source.split_once(':').filter(|(kind, _)| *kind == "shared");
         let source = source.map_or(row.source.as_str(), |(kind, _)| kind);
         *sources.entry(source.to_owned()).or_default() += 1;
@@ -604,7 +622,7 @@ fn summarize_arm(
     }
 }
 
-/// The iteration at which all units that have both sides end; none if they differ.
+/// The common last iteration of all units that have both sides; `None` if they differ.
 fn common_end(arm: &BTreeMap<Unit<'_>, Trace>, control: &BTreeMap<Unit<'_>, Trace>) -> Option<i64> {
     let both = arm.iter().filter_map(|(unit, trace)| Some((trace, control.get(unit)?)));
     let mut ends = both.map(|(arm, control)| arm.last_iteration().min(control.last_iteration()));
@@ -612,7 +630,8 @@ fn common_end(arm: &BTreeMap<Unit<'_>, Trace>, control: &BTreeMap<Unit<'_>, Trac
     ends.all(|end| end == first).then_some(first).flatten()
 }
 
-/// arm − control for each unit that has both, and the number of units that have one side only or no value.
+/// Returns arm − control for each unit with both, and the number of units with only one side or
+/// without a value.
 fn paired_differences(
     arm: &BTreeMap<Unit<'_>, Trace>,
     control: &BTreeMap<Unit<'_>, Trace>,
@@ -649,7 +668,8 @@ mod tests {
         SummaryRequest { checkpoints: Vec::new(), ..request() }
     }
 
-    /// Three shared units; `fts` ends 2, 3 and 4 above `ts`, and at iteration 1 is 1 above, level and 1 below.
+    /// Three shared units. `fts` ends 2, 3 and 4 above `ts`; at iteration 1 it is 1 above, equal
+    /// and 1 below.
     fn rows() -> Vec<Row> {
         let mut rows = Vec::new();
         for (agent, run, ts, fts) in [
@@ -676,7 +696,8 @@ mod tests {
         assert_eq!(found.n, n);
     }
 
-    /// By hand: `fts` ends 2 and 4 above in run 0 (agents a and b), 3 above in run 1; run means 3 and 3.
+    /// By hand: `fts` ends 2 and 4 above in run 0 (agents a and b), and 3 above in run 1. The run
+    /// means are 3 and 3.
     #[test]
     fn clusters_are_averaged_before_they_are_counted() {
         let by_runs = SummaryRequest { clusters: Clusters::Runs, ..request() };
@@ -684,7 +705,7 @@ mod tests {
             |request: &SummaryRequest| summarize(&rows(), request).differences.pop().unwrap();
         check(last(&request()).estimate, 3.0, (1.0_f64 / 3.0).sqrt(), 3);
         check(last(&by_runs).estimate, 3.0, 0.0, 2);
-        // Runs 0 and 1 of agent a are one design: mean of 2 and 3; agent b alone: 4.
+        // Runs 0 and 1 of agent a are one design, with the mean of 2 and 3. Agent b alone has 4.
         let by_designs = SummaryRequest { clusters: Clusters::Designs(1), ..request() };
         check(last(&by_designs).estimate, 3.25, 0.75, 2);
     }
@@ -720,7 +741,7 @@ mod tests {
             (Some(1), Verdict::Unclear, false)
         );
         check(last.estimate, 3.0, 1.0 / 3.0_f64.sqrt(), 3);
-        // Corrected for two comparisons it is no gain; alone it is.
+        // After correction for two comparisons it is not a gain; alone it is.
         assert_eq!((last.iteration, last.verdict, last.gain), (None, Verdict::Unclear, false));
         assert_eq!(summary.arms[1].gain_over_every_control, Some(false));
         assert_eq!(ts.gain_over_every_control, None);
@@ -734,7 +755,8 @@ mod tests {
     fn a_gain_follows_the_direction_and_regret_improves_downwards() {
         let minimize = SummaryRequest { direction: Direction::Minimize, ..at_the_end() };
         assert_eq!(summarize(&rows(), &minimize).differences[0].verdict, Verdict::Loss);
-        // The regret of the test rows is 1 − best: the difference changes its sign, the verdict does not.
+        // The regret of the test rows is 1 − best: the difference changes its sign, but the verdict
+        // does not.
         let regret = summarize(&rows(), &SummaryRequest { metric: Metric::Regret, ..minimize });
         check(regret.differences[0].estimate, -3.0, 1.0 / 3.0_f64.sqrt(), 3);
         assert_eq!(regret.differences[0].verdict, Verdict::Gain);
@@ -798,8 +820,9 @@ mod tests {
         }
     }
 
-    /// The comparisons of [`request`] with one at the end that is its second checkpoint, at iteration 2: no third comparison. With the
-    /// second declared in advance, each is the only one of its rank.
+    /// The comparisons of [`request`], where the end equals the second checkpoint, at iteration 2,
+    /// and so is no third comparison. If the second is declared in advance, each one is the only
+    /// comparison of its rank.
     #[test]
     fn the_correction_is_by_rank_and_counts_no_comparison_twice() {
         let p = |difference: &Difference| difference.p_value.expect("three values");
@@ -831,8 +854,8 @@ mod tests {
     #[test]
     fn a_pair_that_lacks_a_side_is_dropped_and_counted() {
         let mut rows = rows();
-        rows.push(row("fts", "c", 0, 1, Some(100.0))); // no ts
-        rows.push(row("ts", "d", 0, 1, None)); // no value, and no fts
+        rows.push(row("fts", "c", 0, 1, Some(100.0))); // not in ts
+        rows.push(row("ts", "d", 0, 1, None)); // no value, and not in fts
         let summary = summarize(&rows, &request());
         let last = &summary.differences[1];
         check(last.estimate, 3.0, 1.0 / 3.0_f64.sqrt(), 3);
@@ -871,7 +894,7 @@ mod tests {
         let path = folder.path().join(SUMMARY_FILE);
         let text = std::fs::read_to_string(&path).expect("a readable file");
         assert!(
-            !text.contains("priva"), // threat model, mode `plain`: nothing here may be read as a promise
+            !text.contains("priva"), // threat model, mode `plain`: the file must not suggest any privacy
             "{text}"
         );
         assert!(
@@ -890,7 +913,8 @@ mod tests {
         assert!(Summary::read(folder.path()).is_ok());
     }
 
-    /// Files of before Student's t have neither intervals nor p-values, and none is made up for them.
+    /// Files from before Student's t-test have neither intervals nor p-values, and the reader does
+    /// not invent them.
     #[test]
     fn a_file_without_p_values_is_read() {
         let folder = tempfile::tempdir().expect("a temporary folder");

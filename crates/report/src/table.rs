@@ -1,4 +1,4 @@
-//! The closing table: what a run amounts to, for a terminal or a page.
+//! The closing table: the results of a run, for a terminal or a page.
 
 use comfy_table::{CellAlignment, LineStyle, Table, TableStyle};
 
@@ -6,10 +6,10 @@ use super::metric::Metric;
 use super::student::{Interval, LEVEL};
 use super::summary::{Clusters, Difference, Estimate, Summary, Verdict};
 
-/// The parts of the table for which there is room.
+/// The parts of the table that fit the width.
 #[derive(Clone, Copy, Debug)]
 struct Form {
-    /// True if a standard error stands on a line of its own.
+    /// True if standard errors are on their own line.
     stacked: bool,
     checkpoints: bool,
     ask_seconds: bool,
@@ -17,7 +17,7 @@ struct Form {
 
 impl Form {
     const FULL: Self = Self { stacked: false, checkpoints: true, ask_seconds: true };
-    /// From the widest to the narrowest.
+    /// All forms from the widest to the narrowest.
     const ALL: [Self; 4] = [
         Self::FULL,
         Self { stacked: true, ..Self::FULL },
@@ -26,10 +26,10 @@ impl Form {
     ];
 }
 
-/// The table for a terminal, with a line beneath that explains its marks.
+/// Formats the table for a terminal, followed by a line that explains its marks.
 ///
-/// Where it is wider than `width` columns, standard errors go below their means, then checkpoints and seconds a query
-/// are left out. None for a file or a pipe: the whole table.
+/// If it is wider than `width` columns, standard errors move below their means; then checkpoints
+/// and seconds per query are left out. `None` for a file or a pipe: the complete table.
 #[must_use]
 pub fn closing_table(summary: &Summary, width: Option<u16>) -> String {
     if !summary.configurations.is_empty() {
@@ -54,14 +54,17 @@ pub fn closing_table(summary: &Summary, width: Option<u16>) -> String {
     };
     let narrowest = || draw(Form::ALL[Form::ALL.len() - 1]);
     let text = Form::ALL.into_iter().map(draw).find(fits).unwrap_or_else(narrowest);
-    let differences = differences(summary).map_or_else(String::new, |mut table| {
+    let draw = |labelled| {
+        let mut table = differences(summary, labelled)?;
         let line = LineStyle::none().fill('─').junction('─');
         table.load_style(TableStyle::new().header_separator(line));
         for column in table.column_iter_mut() {
             column.set_padding((0, 2));
         }
-        format!("{}\n\n", table.trim_fmt())
-    });
+        Some(table.trim_fmt())
+    };
+    let differences = draw(true).filter(fits).or_else(|| draw(false));
+    let differences = differences.map_or_else(String::new, |table| format!("{table}\n\n"));
     format!("{text}\n\n{differences}{}\n", notes(summary))
 }
 
@@ -73,6 +76,7 @@ fn table(summary: &Summary, form: Form) -> Table {
         .filter(|_| form.checkpoints)
         .map(|arm| arm.at.iter().map(|at| at.iteration).collect())
         .unwrap_or_default();
+    let between = if form.stacked { "\n" } else { " " };
     let metric = match summary.metric {
         Metric::Best => "final best",
         Metric::Regret => "final regret",
@@ -104,7 +108,7 @@ fn table(summary: &Summary, form: Form) -> Table {
     table.set_header(header);
     for arm in &summary.arms {
         let mut row = vec![
-            cell(&arm.arm),
+            label(summary, &arm.arm, between),
             arm.last.map_or(0, |last| last.n).to_string(),
             join(estimate(arm.last, false), ""),
         ];
@@ -138,9 +142,11 @@ fn table(summary: &Summary, form: Form) -> Table {
     table
 }
 
-/// Every comparison, a line each: the number of values, the paired difference, Student's interval, and the p-value before and after
-/// Holm's correction. None without pairs.
-fn differences(summary: &Summary) -> Option<Table> {
+/// Formats every comparison on its own line: the number of values, the paired difference, Student's
+/// interval, and the p-value before and after Holm's correction.
+///
+/// Arms have their labels if `labelled`. `None` without pairs.
+fn differences(summary: &Summary, labelled: bool) -> Option<Table> {
     if summary.differences.is_empty() {
         return None;
     }
@@ -155,7 +161,8 @@ fn differences(summary: &Summary) -> Option<Table> {
     for each in &summary.differences {
         let pair = (each.arm.as_str(), each.control.as_str());
         let is_new = before.replace(pair) != Some(pair);
-        let name = || format!("{} − {}", cell(&each.arm), cell(&each.control));
+        let arm = |arm| if labelled { label(summary, arm, " ") } else { cell(arm) };
+        let name = || format!("{} − {}", arm(&each.arm), arm(&each.control));
         let (mean, error) = estimate(each.estimate, true);
         let mut row = vec![
             if is_new { name() } else { String::new() },
@@ -178,7 +185,8 @@ fn differences(summary: &Summary) -> Option<Table> {
     Some(table)
 }
 
-/// "−0.0004 to +0.0016", to the digits of the standard error; empty where there is none.
+/// Formats "−0.0004 to +0.0016", to the precision of the standard error; empty if there is no
+/// interval.
 fn interval(difference: &Difference) -> String {
     let (Some(Interval { low, high }), Some(found)) = (difference.interval, difference.estimate)
     else {
@@ -191,7 +199,7 @@ fn interval(difference: &Difference) -> String {
     format!("{low:+.decimals$} to {high:+.decimals$}").replace('-', "−")
 }
 
-/// A p-value in few digits, as tables show it; empty where there is none.
+/// Formats a p-value with few digits, as in tables; empty if there is none.
 #[must_use]
 pub fn p_value_text(p: Option<f64>) -> String {
     match p {
@@ -201,7 +209,7 @@ pub fn p_value_text(p: Option<f64>) -> String {
     }
 }
 
-/// The controls in the order of their first pair.
+/// The controls in order of first appearance.
 fn controls(summary: &Summary) -> Vec<&str> {
     let mut controls: Vec<&str> = Vec::new();
     for difference in &summary.differences {
@@ -212,7 +220,16 @@ fn controls(summary: &Summary) -> Vec<&str> {
     controls
 }
 
-/// A name that users chose, on one line; a bar would end a cell of Markdown.
+/// Formats an arm with its label, if it has one: `each alone (log-ei)`.
+fn label(summary: &Summary, arm: &str, between: &str) -> String {
+    let words = summary.figure.as_ref().and_then(|figure| figure.arm_labels.get(arm));
+    match words {
+        Some(words) => format!("{}{between}({})", cell(words), cell(arm)),
+        None => cell(arm),
+    }
+}
+
+/// Puts a user's name on one line, without the bars that would end a Markdown cell.
 fn cell(text: &str) -> String {
     text.replace('|', "/").replace(['\n', '\r'], " ")
 }
@@ -225,7 +242,8 @@ fn mark(verdict: Verdict) -> &'static str {
     }
 }
 
-/// Mean and ± standard error, both to the second digit of the standard error; the latter empty where there is none.
+/// Formats mean and ± standard error, both to the second digit of the standard error. The latter is
+/// empty if there is none.
 fn estimate(estimate: Option<Estimate>, signed: bool) -> (String, String) {
     let Some(Estimate { mean, standard_error, .. }) = estimate else {
         return ("none".to_owned(), String::new());
@@ -233,7 +251,7 @@ fn estimate(estimate: Option<Estimate>, signed: bool) -> (String, String) {
     let sign = if signed && mean > 0.0 { "+" } else { "" };
     let (mean, error) = match standard_error {
         None => (significant(mean, 4), String::new()),
-        // A standard error of rounding alone says nothing about digits.
+        // A standard error that is only rounding does not determine the digits.
         Some(error) if error <= mean.abs() * 1e-9 => (significant(mean, 4), "± 0".to_owned()),
         Some(error) => {
             let decimals = decimals_of(error, 2);
@@ -299,8 +317,8 @@ fn notes(summary: &Summary) -> String {
     let ranks: Vec<String> = ranks.into_iter().filter_map(|(n, kind)| over(n, kind)).collect();
     if !ranks.is_empty() {
         notes += &format!(
-            " Intervals and p are those of Student's t with n − 1 degrees of freedom, each comparison by itself. A gain (▲ better, \
-             ▼ worse) counts where p is below {LEVEL} after Holm's correction over {}.",
+            " Intervals and p are those of Student's t with n − 1 degrees of freedom, for each comparison on its own. A gain (▲ \
+             better, ▼ worse) counts if p is below {LEVEL} after Holm's correction over {}.",
             ranks.join(", and by itself over "),
         );
     }
@@ -311,7 +329,7 @@ fn notes(summary: &Summary) -> String {
         .map(|each| each.dropped)
         .sum();
     if summary.interrupted {
-        notes += " Interrupted: what was finished by then.";
+        notes += " Interrupted: only the results finished by then.";
     }
     if dropped > 0 {
         notes += &format!(" {dropped} unpaired units left out.");
@@ -321,6 +339,7 @@ fn notes(summary: &Summary) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::figure::FigureSpec;
     use super::super::summary::{PrimaryComparison, SummaryRequest, summarize};
     use super::super::trace::tests::row;
     use super::*;
@@ -357,9 +376,10 @@ mod tests {
         assert!(line.contains("0/3"), "{text}");
     }
 
-    /// fts − ts: 0.20, 0.21, 0.22, so that 0.21 ± 4.303 · 0.01/√3 and, with t = 36.4 and 2 degrees of freedom,
-    /// p = 1 − t/√(2 + t²) = 0.00075; fts − placebo: 0.30, 0.27, 0.24, so that 0.27 ± 4.303 · 0.03/√3 and p = 0.0041. Two
-    /// comparisons: 2 · 0.00075, and 0.0041. The end is at 10 too, and is no comparison of its own.
+    /// fts − ts: 0.20, 0.21, 0.22, so 0.21 ± 4.303 · 0.01/√3 and, with t = 36.4 and 2 degrees of
+    /// freedom, p = 1 − t/√(2 + t²) = 0.00075. fts − placebo: 0.30, 0.27, 0.24, so 0.27 ± 4.303 ·
+    /// 0.03/√3 and p = 0.0041. Two comparisons: 2 · 0.00075, and 0.0041. The end is also at 10, and
+    /// is not a separate comparison.
     #[test]
     fn comparisons_stand_with_intervals_and_both_p_values() {
         let text = closing_table(&summary(), None);
@@ -412,7 +432,24 @@ mod tests {
         assert!(text.contains(both), "{text}");
     }
 
-    /// A single run has differences, and nothing that says how far they can be relied on.
+    /// In a wide table, a row shows label and name on one line; in a narrow one, below each other.
+    /// Differences show labels if there is room.
+    #[test]
+    fn tables_show_plain_words_beside_the_names_of_arms() {
+        let words = [("fts|x", "together"), ("ts", "each alone")];
+        let arm_labels = words.map(|(arm, words)| (arm.to_owned(), words.to_owned())).into();
+        let figure = Some(FigureSpec { arm_labels, ..FigureSpec::default() });
+        let summary = Summary { figure, ..summary() };
+        let whole = closing_table(&summary, None);
+        let starts = |text: &str, start: &str| text.lines().any(|line| line.starts_with(start));
+        assert!(starts(&whole, "together (fts/x)  ") && starts(&whole, "placebo  "), "{whole}");
+        assert!(starts(&whole, "together (fts/x) − each alone (ts)  "), "{whole}");
+        let narrow = closing_table(&summary, Some(80));
+        assert!(starts(&narrow, "together  ") && starts(&narrow, "(fts/x)  "), "{narrow}");
+        assert!(starts(&narrow, "fts/x − ts  "), "{narrow}");
+    }
+
+    /// A single run has differences, but no measure of their reliability.
     #[test]
     fn one_run_shows_no_interval() {
         let rows = [row("ts", "a", 0, 10, Some(0.5)), row("fts", "a", 0, 10, Some(0.7))];

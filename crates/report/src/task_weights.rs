@@ -1,4 +1,5 @@
-//! The weights of earlier tasks in strategies that learn from them, query by query: `weights.csv` and its picture.
+//! Weights of earlier tasks in strategies that learn from them, by query: `weights.csv` and its
+//! picture.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -11,10 +12,10 @@ use super::folder::{table_bytes, write_whole};
 
 use super::summary::Estimate;
 
-/// The files of task weights in their results folder.
+/// The files of task weights in a results folder.
 pub const TASK_WEIGHT_FILES: [&str; 3] = ["weights.csv", "weights.svg", "weights.png"];
 
-/// The curve of the share of all meta-tasks.
+/// Name of the curve for the combined share of all meta-tasks.
 const SHARE: &str = "share of all";
 
 /// The weight of one meta-task at one query.
@@ -26,19 +27,20 @@ pub struct TaskWeightRow {
     pub arm: String,
     /// Repetition.
     pub run: u32,
-    /// The query that was chosen with it, from 1.
+    /// The query chosen with this weight, from 1.
     pub iteration: i64,
     /// Name of the meta-task.
     pub task: String,
-    /// Its part of what all meta-tasks have.
+    /// Its part of the combined share of all meta-tasks.
     pub weight: f64,
-    /// The latest estimate of its distance, where there is one.
+    /// The latest estimate of its distance, if there is one.
     pub gap_bound: Option<f64>,
-    /// The share of all meta-tasks in the acquisition.
+    /// The combined share of all meta-tasks in the acquisition.
     pub meta_share: f64,
 }
 
-/// Writes [`TASK_WEIGHT_FILES`]: every row, and for each configuration and arm a panel of the means over runs.
+/// Writes [`TASK_WEIGHT_FILES`]: every row, and a picture with one panel of means over runs per
+/// configuration and arm.
 ///
 /// # Errors
 /// If a file cannot be written or drawn.
@@ -70,7 +72,7 @@ pub fn write_task_weights(
     figure.write_png(&png)
 }
 
-/// One panel for each configuration and arm, in the order of the rows.
+/// One panel per configuration and arm, in the order of the rows.
 fn figure(title: &str, rows: &[TaskWeightRow]) -> Figure {
     let mut panels: Vec<(&str, &str)> = Vec::new();
     for row in rows {
@@ -132,7 +134,8 @@ fn curve<'a>(
     Curve { arm: name.to_owned(), points: points.collect() }
 }
 
-/// Mean weights of each task at some queries as a table in Markdown, one line for each configuration, arm and task.
+/// Formats the mean weights at some queries as a Markdown table, one line per configuration, arm
+/// and task.
 #[must_use]
 pub fn task_weight_table(rows: &[TaskWeightRow], iterations: &[i64]) -> String {
     let mut lines = vec!["| configuration | arm | task |".to_owned(), "|---|---|---|".to_owned()];

@@ -1,27 +1,31 @@
-//! Regret of a team of agents that tune one function: the best, the worst and the average of them, round by round.
+//! Regret of a team of agents that tune one function: their best, worst and average, by round.
 
 use std::path::Path;
 
 use super::error::ReportError;
 use super::folder::{table_bytes, write_whole};
 
-/// Name of the file of a team's regret in its results folder.
+/// Name of the team regret file in a results folder.
 pub const TEAM_REGRET_FILE: &str = "regret.csv";
 
-/// Regret of a team in rounds 1, 2, …, T (Zerefa et al., section D): all from the instant regret f* − f(x_{t,i}) of each query.
+/// Regret of a team in rounds 1, 2, …, T (Zerefa et al., section D), all from the instant regret f*
+/// − f(x_{t,i}) of each query.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TeamRegret {
-    /// R_B(t): the least of all agents and rounds up to t.
+    /// R_B(t): the minimum over all agents and rounds up to t.
     pub best: Vec<f64>,
-    /// R_W(t): the largest of the agents in round t.
+    /// R_W(t): the maximum over the agents in round t.
     pub worst: Vec<f64>,
     /// R_A(t): the mean over the agents in round t.
     pub average: Vec<f64>,
 }
 
 impl TeamRegret {
-    /// From the instant regrets of the agents in each round; of agents whose trial failed there is none. A round without any
-    /// repeats the worst and the average of the round before. None where the first round has none.
+    /// Computes the regret from the agents' instant regrets in each round, which omit agents with
+    /// failed trials.
+    ///
+    /// A round without any repeats the worst and the average of the previous round. `None` if the
+    /// first round has none.
     #[must_use]
     pub fn of(rounds: &[Vec<f64>]) -> Option<Self> {
         let mut regret = Self::default();
@@ -69,7 +73,7 @@ pub struct TeamRun {
     pub regret: TeamRegret,
 }
 
-/// Writes [`TEAM_REGRET_FILE`]: one row a round of each run, with the regrets and their sums.
+/// Writes [`TEAM_REGRET_FILE`]: one row per round of each run, with the regrets and their sums.
 ///
 /// # Errors
 /// If the file cannot be written.

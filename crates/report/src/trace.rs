@@ -1,25 +1,26 @@
-//! The course of one unit: an agent in a run of an arm.
+//! The trace of one unit: an agent in a run of an arm.
 
 use std::collections::BTreeMap;
 
 use super::metric::Metric;
 use super::row::Row;
 
-/// The unit by which arms are paired: they are compared unit by unit. It is the agent and the run; where rows of
-/// several configurations stand together, the experiment too.
+/// The unit of paired comparisons between arms: experiment, agent and run. The experiment matters
+/// if rows of several configurations are combined.
 pub(super) type Unit<'a> = (&'a str, &'a str, u32);
 
 /// The metric of one unit over its iterations.
 #[derive(Debug, Default)]
 pub(super) struct Trace {
-    /// Iteration and metric after it, in order; the last row of an iteration counts.
+    /// Metric after each iteration; the last row of an iteration counts.
     points: BTreeMap<i64, f64>,
-    /// Last iteration that the unit reached, with a value or without.
+    /// Last iteration that the unit reached, with or without a value.
     last_iteration: Option<i64>,
 }
 
 impl Trace {
-    /// The metric after this iteration; none when the unit did not get so far or had no value by then.
+    /// The metric after this iteration; `None` if the unit did not reach it or had no value by
+    /// then.
     pub(super) fn at(&self, iteration: i64) -> Option<f64> {
         let reached = self.last_iteration.is_some_and(|last| last >= iteration);
         reached
@@ -27,7 +28,8 @@ impl Trace {
             .flatten()
     }
 
-    /// In place of the number of each iteration the mean of the numbers of iterations 1, 2, … up to it; those before have none.
+    /// Replaces each number by the mean of the numbers of iterations 1, 2, … up to its own, and
+    /// drops those of earlier iterations.
     fn average(&mut self) {
         let (mut sum, mut n) = (0.0, 0.0);
         self.points.retain(|iteration, value| {
@@ -51,7 +53,7 @@ impl Trace {
     }
 }
 
-/// Names of the arms in the order in which they first appear.
+/// Names of the arms in order of first appearance.
 pub(super) fn arm_names<'a>(rows: impl IntoIterator<Item = &'a Row>) -> Vec<&'a str> {
     let mut names: Vec<&str> = Vec::new();
     for row in rows {
@@ -86,7 +88,7 @@ pub(super) fn traces<'a>(
 pub(super) mod tests {
     use super::*;
 
-    /// A row of which only the metric matters.
+    /// A row with only the metric set meaningfully.
     pub(crate) fn row(arm: &str, agent: &str, run: u32, iteration: i64, best: Option<f64>) -> Row {
         Row {
             experiment: "test".to_owned(),

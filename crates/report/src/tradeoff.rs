@@ -1,7 +1,8 @@
-//! `tradeoff.svg` and `tradeoff.png`: where arms end against what their releases cost, as in DP-FTS-DE Fig. 3a, b, c.
+//! `tradeoff.svg` and `tradeoff.png`: final metrics of arms against the cost of their releases, as
+//! in DP-FTS-DE Fig. 3a, b, c.
 //!
-//! Decides how a summary becomes this picture. Knows nothing of accountants: a cost is a number with a name. Start at
-//! [`TradeoffSpec`], then [`Tradeoff`].
+//! This module turns a summary into this picture. It has no knowledge of accountants: a cost is a
+//! number with a name. Start at [`TradeoffSpec`], then [`Tradeoff`].
 
 mod picture;
 
@@ -16,44 +17,45 @@ use crate::summary::{ArmSummary, Estimate, Summary};
 /// Names of the picture's files.
 pub const TRADEOFF_FILES: [&str; 2] = ["tradeoff.svg", "tradeoff.png"];
 
-/// The settings of the picture; part of the summary, so that it can be drawn again.
+/// The settings of the picture, stored in the summary so that it can be redrawn.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TradeoffSpec {
     /// Title above everything; empty for none.
     pub title: String,
-    /// Name of the vertical axis, with its unit: what the summary's metric is.
+    /// Name of the vertical axis, which shows the summary's metric, with its unit.
     pub y_label: String,
     /// The panels, row by row.
     pub panels: Vec<TradeoffPanel>,
 }
 
-/// One system of axes.
+/// One panel with its own axes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TradeoffPanel {
     /// Title above the panel; empty for none.
     pub title: String,
-    /// Name of the horizontal axis: the cost, with what it holds for.
+    /// Name of the horizontal axis: the cost and its conditions.
     pub x_label: String,
-    /// The horizontal axis. On a logarithmic one a cost must be above 0.
+    /// The horizontal axis. On a logarithmic one, a cost must be above 0.
     pub scale: Scale,
-    /// Arms that have a cost, by what varies among them: each series has a marker and a colour.
+    /// Arms with a cost, in series by the setting that varies. Each series has a marker and a
+    /// colour.
     pub series: Vec<TradeoffSeries>,
     /// Arms without a cost: horizontal lines, named at their ends.
     pub levels: Vec<ArmRef>,
 }
 
-/// Arms among which one thing varies.
+/// Arms that differ in one setting.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TradeoffSeries {
-    /// Its name in the legend. Series of the same name look the same in all panels.
+    /// Its name in the legend. Series with equal names look the same in all panels.
     pub name: String,
     /// Its arms.
     pub points: Vec<TradeoffPoint>,
 }
 
-/// An arm that has a cost.
+/// An arm with a cost.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TradeoffPoint {
     /// The arm.
@@ -67,7 +69,7 @@ pub struct TradeoffPoint {
 /// An arm of a summary.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ArmRef {
-    /// The configuration that it belongs to; empty where the summary has none.
+    /// The configuration of the arm; empty if the summary has none.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub configuration: String,
     /// Its name.
@@ -92,10 +94,11 @@ impl ArmRef {
 }
 
 impl Summary {
-    /// Adds the picture that `spec` asks for: to the summary, to its file and as [`TRADEOFF_FILES`] in the folder.
+    /// Adds the picture that `spec` describes to the summary, to its file, and as
+    /// [`TRADEOFF_FILES`] to the folder.
     ///
     /// # Errors
-    /// When a file cannot be written or drawn.
+    /// If a file cannot be written or drawn.
     pub fn add_tradeoff(&mut self, spec: TradeoffSpec, folder: &Path) -> Result<(), ReportError> {
         Tradeoff::of(self, &spec).write(folder)?;
         self.tradeoff = Some(spec);
@@ -103,13 +106,13 @@ impl Summary {
     }
 }
 
-/// The picture's data: the final metric of each arm beside its cost.
+/// The picture's data: the final metric of each arm and its cost.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tradeoff {
     title: String,
     y_label: String,
     panels: Vec<Panel>,
-    /// Arms that were asked for and have no value, or no place on the axis.
+    /// Number of requested arms without a value, or without a place on the axis.
     n_missing: usize,
 }
 
@@ -142,8 +145,10 @@ struct Level {
 }
 
 impl Tradeoff {
-    /// The picture that `spec` asks for. Arms that the summary does not have, that never had a value, or whose cost the axis
-    /// cannot show, are left out; the picture says how many.
+    /// Creates the picture that `spec` describes.
+    ///
+    /// Arms that the summary does not have, that have no value, or whose cost does not fit the axis
+    /// are left out. The picture states their number.
     #[must_use]
     pub fn of(summary: &Summary, spec: &TradeoffSpec) -> Self {
         let mut n_missing = 0;
@@ -189,7 +194,7 @@ impl Tradeoff {
     /// Writes [`TRADEOFF_FILES`] into the folder.
     ///
     /// # Errors
-    /// When a file cannot be written or drawn.
+    /// If a file cannot be written or drawn.
     pub fn write(&self, folder: &Path) -> Result<(), ReportError> {
         write(Ok(picture::chart(self)), folder, TRADEOFF_FILES).map(|_| ())
     }

@@ -14,11 +14,12 @@ pub struct Score {
     pub d_std: f64,
 }
 
-/// A function of the mean and the standard deviation of a posterior, as one on the unit cube: x ↦ a(μ(x), σ(x)).
+/// Acquisition function on the unit cube: x ↦ a(μ(x), σ(x)) for the mean μ and the standard
+/// deviation σ of a posterior.
 ///
 /// ∇a = ∂a/∂μ ∇μ + ∂a/∂σ ∇σ,   σ ∇σ = −v·∇v   ([`fedbo_gp::Prediction`])
 ///
-/// Where σ² is lost to rounding its slope is taken as 0. Cost of a value or a gradient: O(n²).
+/// The slope of σ is taken as 0 where σ² is lost to rounding. A value or a gradient costs O(n²).
 #[derive(Clone, Debug)]
 pub struct Acquisition<'a, F> {
     predictor: &'a Predictor<'a>,
@@ -26,7 +27,7 @@ pub struct Acquisition<'a, F> {
 }
 
 impl<'a, F: Fn(f64, f64) -> Score + Sync> Acquisition<'a, F> {
-    /// The function a of a mean and a standard deviation of at least 0, both in the surrogate's units.
+    /// Creates the function from a(μ, σ), with μ and σ ≥ 0 in the surrogate's units.
     pub fn new(predictor: &'a Predictor<'a>, score: F) -> Self {
         Self { predictor, score }
     }
@@ -73,7 +74,8 @@ mod tests {
 
     use super::*;
 
-    /// Central differences with a step of 1e-5, whose error is about 1e-8; the batch agrees with single points.
+    /// Central differences with a step of 1e-5 and an error of about 1e-8; the batch agrees with
+    /// single points.
     #[test]
     fn values_and_gradients_of_the_bound_agree() {
         let kernel = Kernel::new(Family::Matern52, vec![0.3, 0.7], 1.3).unwrap();

@@ -5,18 +5,20 @@ use fedbo_streams::Stream;
 
 use crate::{Domain, Strategy, StrategyError, Surrogate};
 
-/// A strategy whose knowledge can be sent: as one function drawn from its posterior, in weights of the shared features.
+/// A strategy that can send its knowledge as one function drawn from its posterior, in weights of
+/// the shared features.
 pub trait Collaborator: Strategy {
-    /// The domain of its queries.
+    /// Domain of the queries.
     fn domain(&self) -> &Domain;
 
-    /// Its model of its own objective.
+    /// Model of the agent's own objective.
     fn own(&self) -> &Surrogate;
 
     /// The federation's shared feature map.
     fn map(&self) -> &FeatureMap;
 
-    /// Draws the weight sample ω that this agent sends, M numbers. Reads state only, so equal streams give equal weights.
+    /// Draws the weight sample ω of a message, M numbers. Does not change state, so equal streams
+    /// give equal weights.
     ///
     /// # Errors
     /// If the weight posterior cannot be built, or a weight would not be finite.

@@ -1,4 +1,4 @@
-//! The domains of queries, and the maximization of functions on them.
+//! Domains of queries, and the maximization of functions on them.
 
 use std::sync::Arc;
 
@@ -17,12 +17,13 @@ pub enum Domain {
     Space(Space),
     /// Finitely many points.
     Finite(Arc<Points>),
-    /// The same, with a factor of the initial kernel's prior over them, which many strategies may share.
+    /// Finitely many points with a factor of the initial kernel's prior over them, which many
+    /// strategies may share.
     Factored(Arc<JointSampler>),
 }
 
 impl Domain {
-    /// Refuses shared features of another dimension.
+    /// Checks that the shared features have the dimension of the domain.
     ///
     /// # Errors
     /// [`StrategyError::Setting`] if it differs.
@@ -69,7 +70,7 @@ impl Domain {
 }
 
 impl Domain {
-    /// The point of the domain that the coordinates stand for: snapped, in a space.
+    /// The point of the domain at the given coordinates; snapped in a space.
     pub(crate) fn snapped(&self, unit: &[f64]) -> Vec<f64> {
         match self {
             Self::Space(space) => space.snap(unit),
@@ -77,7 +78,7 @@ impl Domain {
         }
     }
 
-    /// Points that cover the domain: all of a finite one.
+    /// Points that cover the domain; all points of a finite domain.
     pub(crate) fn cover(&self) -> Points {
         match self {
             Self::Space(space) => sobol(space.dim(), 256, 0),
@@ -86,7 +87,7 @@ impl Domain {
         }
     }
 
-    /// All points of a discrete space, if they are 100 000 at most.
+    /// All points of a discrete space, or `None` if there are more than 100 000.
     pub(crate) fn enumerated(&self) -> Option<Points> {
         match self {
             Self::Space(space) => enumerated(space),
@@ -95,30 +96,36 @@ impl Domain {
     }
 }
 
-/// The method by which a function is maximized over a [`Domain::Space`]; a finite domain is always scanned.
+/// Method to maximize a function over a [`Domain::Space`]; a finite domain is always scanned.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Maximizer {
-    /// A batch of Sobol points and the best refined by L-BFGS-B.
+    /// A batch of Sobol points; the best ones are refined by L-BFGS-B.
     MultiStart(MultiStart),
     /// DIRECT, as in FTS (footnote 4).
     Direct(Direct),
-    /// [`Maximizer::MultiStart`] whose maxima are snapped, improved by changes of single integers and choices with the
-    /// floats climbing in between, and ranked by the function at the snapped points. The search of one party's study: a
-    /// [`crate::Proposer`] with it also learns from failures, and ends when a discrete space is used up.
+    /// [`Maximizer::MultiStart`] with a local search for integers and choices.
+    ///
+    /// Maxima are snapped and improved by changes of single integers and choices; the floats climb
+    /// in between. They are ranked by the function at the snapped points. This is the search of one
+    /// party's study: a [`crate::Proposer`] that uses it also learns from failures, and ends when a
+    /// discrete space is used up.
     Snapped(MultiStart),
 }
 
-/// Observations up to which the search for an acquisition function's maximum is not cut back.
+/// Largest number of observations for a full search for an acquisition function's maximum.
 const FULL_SEARCH: usize = 400;
 
 impl Maximizer {
-    /// The search for the maximum of an acquisition function over a space: its values and gradients cost O(n²), and its
-    /// maxima lie where the batch and the points near the incumbent say, so fewer ascents are enough than for a sample.
+    /// The search for the maximum of an acquisition function over a space.
+    ///
+    /// Values and gradients cost O(n²), and the maxima lie near the best points of the batch and
+    /// near the incumbent, so fewer ascents suffice than for a sample.
     pub fn of_acquisition(dim: usize) -> Self {
         Self::Snapped(MultiStart { n_candidates: 20, n_refine: 5, ..MultiStart::for_dim(dim) })
     }
 
-    /// The same search, cut back where n observations make an evaluation so dear, O(n²), that a query would take seconds.
+    /// The same search, cut back if the O(n²) cost of an evaluation would make a query take
+    /// seconds.
     pub(crate) fn within(&self, n: usize) -> Self {
         let cut = |search: &MultiStart| {
             let share = FULL_SEARCH.max(1) * FULL_SEARCH;
@@ -190,8 +197,8 @@ pub struct Candidates(Order);
 #[derive(Clone, Debug)]
 enum Order {
     Listed(Vec<Vec<f64>>),
-    /// The points of a finite domain by their values, at least one of which is finite. They are sorted only if the best does
-    /// not do.
+    /// Points of a finite domain with their values. At least one value is finite. The points are
+    /// sorted only if the best one is not usable.
     ByValue {
         values: Vec<f64>,
         points: Points,

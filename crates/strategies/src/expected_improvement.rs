@@ -15,15 +15,15 @@ pub fn expected_improvement(mean: f64, std: f64, incumbent: f64) -> f64 {
     if std > 0.0 { std * ln_h(gain / std).value.exp() } else { gain.max(0.0) }
 }
 
-/// ln E[max(f − f*, 0)] for f ~ N(mean, std²), std > 0 and the incumbent f* (Ament et al. 2023, "Unexpected
-/// improvements to expected improvement for Bayesian optimization").
+/// ln E[max(f − f*, 0)] for f ~ N(mean, std²), std > 0 and the incumbent f* (Ament et al. 2023,
+/// "Unexpected improvements to expected improvement for Bayesian optimization").
 ///
 /// ln EI = ln std + ln h(z),   z = (mean − f*)/std
 ///
 /// ∂ ln EI/∂mean = Φ(z)/(h(z) std),   ∂ ln EI/∂std = φ(z)/(h(z) std),   both above 0
 ///
-/// Accurate to about 1e-14 relative to max(|ln h|, 1) for |z| up to 1e6 and beyond, where EI itself is 0 in double
-/// precision. −∞ with derivatives 0 for std ≤ 0.
+/// Accurate to about 1e-14 relative to max(|ln h|, 1) for |z| up to 1e6 and beyond, where EI itself
+/// is 0 in double precision. Returns −∞ with derivatives 0 for std ≤ 0.
 pub fn log_expected_improvement(mean: f64, std: f64, incumbent: f64) -> Score {
     if std <= 0.0 {
         return Score { value: f64::NEG_INFINITY, d_mean: 0.0, d_std: 0.0 };
@@ -32,7 +32,8 @@ pub fn log_expected_improvement(mean: f64, std: f64, incumbent: f64) -> Score {
     Score { value: std.ln() + h.value, d_mean: h.distribution / std, d_std: h.density / std }
 }
 
-/// ln Φ(z) of the standard normal distribution and its derivative φ(z)/Φ(z), also where Φ itself is 0 in double precision:
+/// ln Φ(z) of the standard normal distribution and its derivative φ(z)/Φ(z), even if Φ itself is 0
+/// in double precision:
 ///
 /// ln Φ = ln h + ln (Φ/h)
 pub(crate) fn ln_normal_distribution(z: f64) -> (f64, f64) {
@@ -47,11 +48,12 @@ struct LnH {
     density: f64,
 }
 
-/// Below this the continued fraction is taken: above it the two terms of h(z) cancel one digit at most.
+/// Values of z below this use the continued fraction; above it the two terms of h(z) cancel at most
+/// one digit.
 const TAIL: f64 = -2.5;
 
-/// h(z) = φ(z) + z Φ(z) by its terms for z ≥ −2.5, and below by the repeated integrals Hh of the normal density
-/// (Abramowitz & Stegun 1964), in which nothing cancels:
+/// h(z) = φ(z) + z Φ(z), computed term by term for z ≥ −2.5. Below, it is computed by the repeated
+/// integrals Hh of the normal density (Abramowitz & Stegun 1964), without cancellation:
 ///
 /// h(−x) = φ(x) q r,   Φ(−x) = φ(x) q,   q = 1/(x + r),   r = 1/(x + 2/(x + 3/(x + …)))
 fn ln_h(z: f64) -> LnH {
@@ -64,7 +66,7 @@ fn ln_h(z: f64) -> LnH {
         for k in (2..=n_terms).rev() {
             tail = f64::from(k) / (x + tail);
         }
-        // In terms of 1/r and 1/q, which do not underflow.
+        // Computed with 1/r and 1/q, which do not underflow.
         let (inverse_r, r) = (x + tail, 1.0 / (x + tail));
         let inverse_q = x + r;
         return LnH {
@@ -83,13 +85,14 @@ fn ln_h(z: f64) -> LnH {
 mod tests {
     use super::*;
 
-    /// (z, ln h(z), Φ(z)/h(z)) to 18 digits, by mpmath with 60 digits: for |z| < 50
+    /// (z, ln h(z), Φ(z)/h(z)) to 18 digits, by mpmath with 60 digits. For |z| < 50:
     ///
     /// ```python
     /// phi = exp(-z * z / 2) / sqrt(2 * pi); Phi = erfc(-z / sqrt(2)) / 2; h = phi + z * Phi
     /// ```
     ///
-    /// and below that the fraction r = 1/(x + 2/(x + 3/(x + …))), x = −z, with 4000 terms: h = phi r/(x + r), Φ/h = 1/r.
+    /// For larger |z|: the fraction r = 1/(x + 2/(x + 3/(x + …))), x = −z, with 4000 terms:
+    /// h = phi r/(x + r), Φ/h = 1/r.
     #[expect(clippy::excessive_precision, reason = "as the script prints them")]
     const VECTORS: [(f64, f64, f64); 18] = [
         (-1e6, -500000000028.54996, 1000000.000002),
@@ -120,7 +123,7 @@ mod tests {
             assert!(error < 1e-14, "ln h({z}) = {}: {error:e}", found.value);
             let error = (found.d_mean / ratio - 1.0).abs();
             assert!(error < 1e-14, "Φ/h at {z}: {error:e}");
-            // 1 = φ/h + z Φ/h, where it does not cancel
+            // 1 = φ/h + z Φ/h, tested where the terms do not cancel.
             if z > -2.0 {
                 assert!((found.d_std + z * found.d_mean - 1.0).abs() < 1e-14, "φ/h at {z}");
             }
@@ -147,7 +150,7 @@ mod tests {
         }
     }
 
-    /// Value and derivatives are continuous, within their tolerance, where the formula changes.
+    /// Value and derivatives are continuous, within their tolerance, at the change of the formula.
     #[test]
     fn the_pieces_meet() {
         for z in [-5.0, TAIL] {
@@ -159,8 +162,8 @@ mod tests {
         }
     }
 
-    /// Against the trapezoidal rule over f from the incumbent to 12 standard deviations above the mean, whose error is
-    /// below 1e-7 of the result with 20 000 steps.
+    /// Compares with the trapezoidal rule over f from the incumbent to 12 standard deviations above
+    /// the mean. Its error is below 1e-7 of the result with 20 000 steps.
     #[test]
     fn the_closed_form_is_the_integral() {
         for (mean, std, incumbent) in [(0.3, 1.2, 0.0), (-1.0, 0.4, 0.2), (2.0, 0.5, -3.0)] {

@@ -1,20 +1,22 @@
-//! The feasibility of points: a probability of success that a search can weigh against what a point promises.
+//! Feasibility of points: a probability of success that a search can weigh against the value of a
+//! point.
 
 use fedbo_optim::{Function, Points};
 
-/// Weight of the prior against that of one trial at the point itself.
+/// Weight of the prior relative to one trial at the same point.
 const PRIOR_WEIGHT: f64 = 0.01;
-/// Bandwidths that are compared, as shares of √d.
+/// Candidate bandwidths, as shares of √d.
 const BANDWIDTHS: [f64; 6] = [0.025, 0.05, 0.1, 0.2, 0.4, 0.8];
-/// The latest trials by which bandwidths are compared.
+/// Number of latest trials used to compare bandwidths.
 const N_COMPARED: usize = 200;
 
 /// Probability that a trial at x succeeds, by a kernel estimate over all told trials:
 ///
 /// p(x) = (w p₀ + Σ_{i succeeded} ρ_i(x)) / (w + Σ_i ρ_i(x)),   ρ_i(x) = exp(−‖x − x_i‖²/(2ℓ²))
 ///
-/// with w = 0.01 and p₀ = (successes + 1)/(trials + 2), which p returns to far from all trials. The bandwidth ℓ is the
-/// one of six under which the latest 200 outcomes are most likely, each predicted from all others.
+/// with w = 0.01 and p₀ = (successes + 1)/(trials + 2), the limit of p far from all trials. The
+/// bandwidth ℓ is the one of six that gives the latest 200 outcomes the highest likelihood, each
+/// predicted from all others.
 #[derive(Clone, Debug)]
 pub(crate) struct Feasibility {
     trials: Points,
@@ -24,13 +26,13 @@ pub(crate) struct Feasibility {
 }
 
 impl Feasibility {
-    /// The estimate from inputs that succeeded and inputs that failed, each in the order of telling; `None` if none failed.
-    /// Cost O(n) for each of the trials that are compared.
+    /// Estimates the probability from inputs that succeeded and inputs that failed, each in the
+    /// order of telling; `None` if none failed. Cost O(n) for each of the compared trials.
     pub(crate) fn of(succeeded: &Points, failed: &Points) -> Option<Self> {
         if failed.is_empty() {
             return None;
         }
-        // The latest of both kinds come last.
+        // The latest trials of both kinds come last.
         let longest = succeeded.len().max(failed.len());
         let (mut trials, mut outcomes) = (Points::new(failed.dim()), Vec::new());
         for index in 0..longest {
@@ -98,7 +100,7 @@ impl Feasibility {
         (good / all).ln()
     }
 
-    /// ln p(x); adds `scale` times its gradient to `gradient`.
+    /// Returns ln p(x), and adds `scale` times its gradient to `gradient`.
     fn add_gradient(&self, x: &[f64], scale: f64, gradient: &mut [f64]) -> f64 {
         let (mut good, mut all) = (PRIOR_WEIGHT * self.prior, PRIOR_WEIGHT);
         let (mut d_good, mut d_all) = (vec![0.0; x.len()], vec![0.0; x.len()]);
@@ -123,15 +125,16 @@ impl Feasibility {
     }
 }
 
-/// k, by which ln p(x) enters.
+/// k, the weight of ln p(x).
 const WARINESS: f64 = 4.0;
 
 /// A function of the surrogate with k ln p(x) added, k = 4.
 ///
-/// On a log expected improvement k = 1 would give that of a trial that may fail (Gardner et al. 2014); on samples
-/// and bounds, in standardized units, it is a penalty. A larger k is warier: what lies beyond a border of failures is an
-/// extrapolation of the surrogate, and an improvement there large by orders of magnitude. On Branin's function with one
-/// half failing, k = 4 wastes about two thirds as many of 30 trials as k = 1 (`fedbo-study`'s example `failures`).
+/// For a log expected improvement, k = 1 would give that of a trial that may fail (Gardner et al.
+/// 2014). For samples and bounds, in standardized units, the term is a penalty. A larger k is more
+/// cautious. Beyond a border of failures the surrogate extrapolates, and the improvement can be
+/// larger by orders of magnitude. On Branin's function with one half failing, k = 4 wastes about
+/// two thirds as many of 30 trials as k = 1 (`fedbo-study`'s example `failures`).
 pub(crate) struct FeasibilityWeighted<'a> {
     pub(crate) function: &'a dyn Function,
     pub(crate) feasibility: &'a Feasibility,
@@ -183,7 +186,7 @@ mod tests {
         assert!(all.is_some_and(|all| all.log_probability(&[0.5, 0.5]).is_finite()));
     }
 
-    /// A clear border asks for a narrower bandwidth than outcomes without a pattern.
+    /// A clear border gives a narrower bandwidth than outcomes without a pattern.
     #[test]
     fn the_bandwidth_is_narrow_where_it_predicts() {
         let clear = half(120);

@@ -1,9 +1,11 @@
-//! Strategies: rules that propose the next query from what was observed so far.
+//! Strategies: rules that propose the next query from the observations so far.
 //!
-//! Decides where to query next; the caller owns the loop, the objective and the clock. Knows nothing of files, threads
-//! or of how messages travel. Values are maximized here; a caller that minimizes negates.
+//! This crate decides where to query next. The caller owns the loop, the objective and the clock.
+//! The crate has no access to files, threads or the transport of messages. Values are maximized; a
+//! caller that minimizes negates them.
 //!
-//! Start at [`Strategy`], then [`LogEi`] and [`ThompsonSampling`]. What agents of a federation send is made by [`MessageSettings`].
+//! Start at [`Strategy`], then [`LogEi`] and [`ThompsonSampling`]. [`MessageSettings`] creates the
+//! messages of agents of a federation.
 
 mod acquisition;
 mod collaborator;

@@ -1,24 +1,26 @@
-//! p_t: the probability that an agent uses its own posterior in step t.
+//! p_t: the probability that an agent uses its own posterior at step t.
 
 use crate::StrategyError;
 
-/// A schedule of p_t. FTS's own have p_1 = p_2, as in its experiments (FTS sections 5.1 and 5.2).
+/// A schedule of p_t. The schedules of FTS have p_1 = p_2, as in its experiments (FTS sections 5.1
+/// and 5.2).
 #[derive(Clone, Debug, PartialEq)]
 pub enum LocalProb {
     /// p_t = 1 − 1/√t.
     InverseSqrt,
     /// p_t = 1 − 1/t².
     InverseSquare,
-    /// p_t = 1 − t^(−exponent) from p_1 = 0 on: 1/2 and 1 in the experiments of DP-FTS-DE (section 5).
+    /// p_t = 1 − t^(−exponent) with p_1 = 0; the exponent is 1/2 or 1 in the experiments of
+    /// DP-FTS-DE (section 5).
     Power(f64),
-    /// The same at every step; 1 is Thompson sampling alone.
+    /// The same at every step; 1 is plain Thompson sampling.
     Constant(f64),
-    /// Given one by one; the last holds for all later steps.
+    /// One value for each step; the last one holds for all later steps.
     List(Vec<f64>),
 }
 
 impl LocalProb {
-    /// Checks that every probability lies in `[0, 1]` and a list is not empty.
+    /// Checks that every probability lies in `[0, 1]` and that a list is not empty.
     ///
     /// # Errors
     /// The first value that is out of range.
@@ -67,7 +69,7 @@ impl LocalProb {
             Self::Constant(p) => *p,
             Self::List(list) => {
                 let index = usize::try_from(step.max(1) - 1).unwrap_or(usize::MAX);
-                let last = list.last().copied().unwrap_or(1.0); // no list passes `validate` empty
+                let last = list.last().copied().unwrap_or(1.0); // `validate` refuses empty lists
                 list.get(index).copied().unwrap_or(last)
             }
         }

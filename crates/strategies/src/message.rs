@@ -10,23 +10,25 @@ use crate::{StrategyError, Surrogate};
 pub enum MessageContent {
     /// ω ~ N(ν, σ²Σ⁻¹), the agent's posterior (FTS eqs. (2) and (3)).
     Posterior,
-    /// ω = ν, the posterior's mean: no draw, so that an average over agents or rounds holds their knowledge alone.
+    /// ω = ν, the posterior mean. Without a draw, an average over agents or rounds contains only
+    /// their knowledge.
     Mean,
-    /// ω = 0, which says nothing: what is left of a release is its noise, the placebo of a noisy mechanism.
+    /// ω = 0: no information, so that a release contains only its noise. The placebo of a noisy
+    /// mechanism.
     Zero,
-    /// ω ~ N(0, I), a draw of the prior that holds no information: the placebo control arm.
+    /// ω ~ N(0, I), a draw of the prior without information: the placebo control arm.
     Placebo,
 }
 
 /// σ² in the weight posterior.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum MessageNoise {
-    /// A given variance, in the units of the outputs that enter; 1e-6 in the paper (D.2.2).
+    /// A given variance in the units of the outputs in the message; 1e-6 in the paper (D.2.2).
     Given(f64),
-    /// The noise variance of the agent's own surrogate, brought to the units of the outputs that enter, at least the
-    /// given floor.
+    /// The noise variance of the agent's own surrogate, converted to the units of the outputs in
+    /// the message, with a lower bound.
     Own {
-        /// Smallest variance that is used, in the units of the outputs that enter.
+        /// Smallest variance, in the units of the outputs in the message.
         floor: f64,
     },
 }
@@ -57,7 +59,7 @@ impl MessageSettings {
     /// Checks the noise variance.
     ///
     /// # Errors
-    /// If it is not above 0.
+    /// If it is not a finite number above 0.
     pub fn validate(self) -> Result<Self, StrategyError> {
         let (MessageNoise::Given(variance) | MessageNoise::Own { floor: variance }) =
             self.noise_variance;
@@ -72,7 +74,7 @@ impl MessageSettings {
         }
     }
 
-    /// Draws the weights to be sent, M numbers.
+    /// Draws the M weights of a message.
     ///
     /// # Errors
     /// If the weight posterior cannot be built, or a weight would not be finite.
@@ -89,7 +91,7 @@ impl MessageSettings {
             return Ok(vec![0.0; map.n_features()]);
         }
         let standardizer = if self.standardize {
-            Standardizer::new(surrogate.outputs())
+            Standardizer::robust(surrogate.outputs())
         } else {
             Standardizer::RAW
         };
@@ -99,10 +101,7 @@ impl MessageSettings {
             MessageNoise::Given(variance) => variance,
             MessageNoise::Own { floor } => {
                 let own = surrogate.posterior().noise_variance();
-                let unit = || {
-                    let scale = Standardizer::new(surrogate.outputs());
-                    scale.restore(1.0) - scale.restore(0.0)
-                };
+                let unit = || Standardizer::robust(surrogate.outputs()).restore_std(1.0);
                 let converted = match (surrogate.standardizes(), self.standardize) {
                     (true, false) => own * unit() * unit(),
                     (false, true) => own / unit() / unit(),

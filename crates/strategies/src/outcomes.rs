@@ -1,6 +1,6 @@
-//! The numbers that a trial reports beside its value.
+//! The additional numbers of a trial beside its value.
 
-/// The numbers of objectives and of constraints of a study.
+/// Number of objectives and constraints of a study.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outcomes {
     /// Number of objectives, at least 1.

@@ -1,7 +1,11 @@
-//! Non-dominated points, and the regions that they leave open.
+//! Non-dominated points, and the regions that they do not dominate.
 
-/// The indices, in order, of the points that no other point dominates: is at least as large in each coordinate and larger in one. Of
-/// equal points the first. Cost O(n f) comparisons of points for n points with at most f non-dominated ones among the first ones.
+/// Returns the indices, in order, of the points that no other point dominates. A point dominates
+/// another if it is at least as large in each coordinate and larger in one. Of equal points only
+/// the first is kept.
+///
+/// Cost O(n f) comparisons of points for n points with at most f non-dominated ones among the first
+/// ones.
 pub fn non_dominated(points: &[Vec<f64>]) -> Vec<usize> {
     let covers = |a: usize, b: usize| points[a].iter().zip(&points[b]).all(|(a, b)| a >= b);
     let mut front: Vec<usize> = Vec::new();
@@ -14,11 +18,12 @@ pub fn non_dominated(points: &[Vec<f64>]) -> Vec<usize> {
     front
 }
 
-/// The volume of all that is above the reference r and dominated by one of the points, each with coordinates to be maximized:
+/// Volume above the reference r that is dominated by at least one point; each coordinate is to be
+/// maximized:
 ///
 /// vol ∪_i [r_1, p_i1] × … × [r_m, p_im]
 ///
-/// By slices along the last coordinate: O(n^(m−1)) for n points and m ≥ 2 coordinates.
+/// Computed in slices along the last coordinate: O(n^(m−1)) for n points and m ≥ 2 coordinates.
 ///
 /// # Panics
 /// If a point has fewer coordinates than the reference.
@@ -41,8 +46,10 @@ pub(crate) struct OpenBox {
     pub(crate) upper: Vec<f64>,
 }
 
-/// Disjoint boxes whose union is all that is above the reference and not dominated by one of the points: n + 1 for n non-dominated points
-/// with two coordinates, at most O(n^(m−1)) for m.
+/// Disjoint boxes that together cover the region above the reference not dominated by any point.
+///
+/// For n non-dominated points there are n + 1 boxes with two coordinates, and at most O(n^(m−1))
+/// with m.
 pub(crate) fn open_boxes(points: &[Vec<f64>], reference: &[f64]) -> Vec<OpenBox> {
     let Some((last, rest)) = reference.split_last() else {
         return vec![OpenBox { lower: Vec::new(), upper: Vec::new() }];
@@ -65,7 +72,8 @@ pub(crate) fn open_boxes(points: &[Vec<f64>], reference: &[f64]) -> Vec<OpenBox>
     ends.windows(2).flat_map(slice).collect()
 }
 
-/// The reference's coordinate and the points' larger ones, ascending, each once.
+/// The reference's coordinate and the larger coordinates of the points, ascending and without
+/// duplicates.
 fn edges(points: &[Vec<f64>], coordinate: usize, reference: f64) -> Vec<f64> {
     let above = points.iter().map(|point| point[coordinate]).filter(|v| *v > reference);
     let mut edges: Vec<f64> = std::iter::once(reference).chain(above).collect();
@@ -74,7 +82,8 @@ fn edges(points: &[Vec<f64>], coordinate: usize, reference: f64) -> Vec<f64> {
     edges
 }
 
-/// The points that reach a level in a coordinate, without it and later ones, as far as none of them dominates another.
+/// The non-dominated points among those that reach a level in a coordinate, without this and later
+/// coordinates.
 fn reaching(points: &[Vec<f64>], coordinate: usize, level: f64) -> Vec<Vec<f64>> {
     let reaching = points.iter().filter(|point| point[coordinate] >= level);
     let shorter: Vec<Vec<f64>> = reaching.map(|point| point[..coordinate].to_vec()).collect();
@@ -101,8 +110,9 @@ mod tests {
         (0..n).map(|_| (0..m).map(|_| stream.uniform()).collect()).collect()
     }
 
-    /// Every point above the reference is in one box if no point dominates it, and else in none; the share of dominated ones is the
-    /// hypervolume, here to a standard error of 0.0035.
+    /// Every point above the reference is in exactly one box if no point dominates it, and in none
+    /// otherwise. The share of dominated points is the hypervolume, here with a standard error of
+    /// 0.0035.
     #[test]
     fn boxes_cover_what_is_open_once_and_the_rest_is_the_hypervolume() {
         let mut stream = test_stream(4);
@@ -134,6 +144,6 @@ mod tests {
             assert!((hypervolume(&front, &reference) - expected).abs() < 1e-15);
         }
         assert!(hypervolume(&[], &[0.0, 0.0, 0.0]).abs() < 1e-15);
-        assert_eq!(open_boxes(&front, &[0.0, 0.0]).len(), 4); // the dominated point has an edge of its own
+        assert_eq!(open_boxes(&front, &[0.0, 0.0]).len(), 4); // the dominated point adds an edge
     }
 }

@@ -1,5 +1,5 @@
-//! The common part of all strategies with a Gaussian process: the model, the search for a maximum, and the choice among
-//! candidates.
+//! The common part of all strategies with a Gaussian process: the model, the search for a maximum,
+//! and the choice among candidates.
 
 use std::sync::Arc;
 
@@ -16,8 +16,11 @@ use crate::{
     StrategyError, Surrogate, SurrogateSettings,
 };
 
-/// A surrogate with a domain, and the way from a function of the surrogate to a query: what strategies with a Gaussian process
-/// have in common. A strategy of one's own tells it all observations, and asks it for the maximum of an acquisition function.
+/// A surrogate with a domain, and the steps from a function of the surrogate to a query: the common
+/// part of strategies with a Gaussian process.
+///
+/// A custom strategy passes all observations to [`Proposer::tell`] and asks for the maximum of an
+/// acquisition function.
 ///
 /// ```
 /// use fedbo_strategies::{
@@ -50,14 +53,14 @@ pub struct Proposer {
     trials: Trials,
     surrogate: Surrogate,
     maximizer: Maximizer,
-    /// The probability that a trial succeeds, once one has failed: in a study only, as the papers' algorithms know no
-    /// failures.
+    /// The probability that a trial succeeds, once one has failed. Only in a study, as the papers'
+    /// algorithms have no notion of failures.
     feasibility: Option<Feasibility>,
 }
 
 impl Proposer {
-    /// Without observations; `seed` feeds hyperparameter fits. `samples` says whether functions are drawn from the
-    /// posterior, for which a finite domain keeps a factor.
+    /// Creates a proposer without observations; `seed` feeds hyperparameter fits. `samples` is true
+    /// if functions are drawn from the posterior, for which a finite domain keeps a factor.
     ///
     /// # Errors
     /// If a setting is out of range.
@@ -87,8 +90,11 @@ impl Proposer {
         })
     }
 
-    /// The same for a surrogate that has `n_context` coordinates behind those of a query, such as the epoch of training: `surrogate`
-    /// is for all of them. What is to be maximized is a function of a query alone; see [`Proposer::tell_in_context`].
+    /// Creates a proposer for a surrogate with `n_context` coordinates behind those of a query, for
+    /// instance the epoch of training.
+    ///
+    /// `surrogate` covers all coordinates. The function to be maximized depends on the query alone;
+    /// see [`Proposer::tell_in_context`].
     ///
     /// # Errors
     /// If a setting is out of range.
@@ -110,8 +116,11 @@ impl Proposer {
         })
     }
 
-    /// For a study of one party: proposals are points that the space can represent, failures lower what a point promises, and no point is
-    /// proposed again unless the objective is noisy. `seed` feeds hyperparameter fits.
+    /// Creates a proposer for a study of one party.
+    ///
+    /// Proposals are points that the space can represent, failures lower the value of nearby
+    /// points, and no point is proposed again unless the objective is noisy. `seed` feeds
+    /// hyperparameter fits.
     ///
     /// # Errors
     /// If the space cannot carry a surrogate.
@@ -126,12 +135,12 @@ impl Proposer {
         )
     }
 
-    /// Its model of the objective.
+    /// Model of the objective.
     pub fn surrogate(&self) -> &Surrogate {
         &self.surrogate
     }
 
-    /// Number of trials that were told, failed ones among them.
+    /// Number of told trials, including failed ones.
     pub(crate) fn n_told(&self) -> usize {
         self.trials.n_told()
     }
@@ -144,16 +153,16 @@ impl Proposer {
     /// Adds finished observations, as [`crate::Strategy::tell`] does.
     ///
     /// # Errors
-    /// If the surrogate cannot be conditioned; nothing is added then.
+    /// If the surrogate cannot be conditioned; in that case nothing is added.
     pub fn tell(&mut self, observed: &[Observation]) -> Result<(), StrategyError> {
         self.tell_in_context(observed, observed)
     }
 
-    /// The same where the surrogate sees other observations than the trials': with the coordinates of the context, and maybe
-    /// several of a trial.
+    /// Adds finished trials, and separate observations for the surrogate: these have the
+    /// coordinates of the context, and there may be several for each trial.
     ///
     /// # Errors
-    /// If the surrogate cannot be conditioned; nothing is added then.
+    /// If the surrogate cannot be conditioned; in that case nothing is added.
     pub(crate) fn tell_in_context(
         &mut self,
         trials: &[Observation],
@@ -175,10 +184,10 @@ impl Proposer {
         Ok(())
     }
 
-    /// The points that may be queried while `pending` is running.
+    /// The points that may be queried while the trials at `pending` are running.
     ///
     /// # Errors
-    /// If nothing is left of a study's discrete space.
+    /// If no point of a study's discrete space is left.
     pub(crate) fn open(&self, pending: &Points) -> Result<Open<'_>, StrategyError> {
         let open = self.trials.with_pending(pending);
         if self.is_for_study() {
@@ -187,13 +196,23 @@ impl Proposer {
         Ok(open)
     }
 
-    /// Returns true if this is for one party's study, which learns from failures and ends when a discrete space is used
-    /// up. An agent of a federation owes a query each round: it repeats a point then.
+    /// The running trials on which a model is conditioned: the newest ones, as the cost of a query
+    /// grows with the square of their number. In a study [`Open::pick`] skips points crowded by the
+    /// others.
+    pub(crate) fn modelled(pending: &Points) -> Points {
+        const N_MODELLED: usize = 64;
+        let rows = pending.rows().skip(pending.len().saturating_sub(N_MODELLED));
+        Points::from_rows(pending.dim(), rows)
+    }
+
+    /// Returns true for one party's study, which learns from failures and ends when a discrete
+    /// space is used up. An agent of a federation owes a query each round, so it repeats a point
+    /// instead.
     fn is_for_study(&self) -> bool {
         matches!(self.maximizer, Maximizer::Snapped(_))
     }
 
-    /// Query for the maximum of a function on the domain.
+    /// Proposes the maximum of a function on the domain.
     ///
     /// # Errors
     /// If no finite query exists.
@@ -210,9 +229,11 @@ impl Proposer {
         open.pick(candidates, source, stream)
     }
 
-    /// Query for the largest maximum of a function that ascents from the best trials and from points near the best one reach, and from one
-    /// point elsewhere. Before the first value, and in a discrete space that is small enough to be evaluated altogether, the search is that
-    /// of [`Proposer::propose_maximum`].
+    /// Proposes the largest local maximum of a function found by ascents from the best trials, from
+    /// points near the best one, and from one point elsewhere.
+    ///
+    /// Before the first value, and in a discrete space small enough for exhaustive evaluation, the
+    /// search is that of [`Proposer::propose_maximum`].
     ///
     /// # Errors
     /// If no finite query exists.
@@ -242,8 +263,10 @@ impl Proposer {
         }
     }
 
-    /// Query for the maximum of an acquisition function, an evaluation of which costs O(n²) for n observations of the posterior. None of `pending`, the
-    /// points of running trials, is proposed unless repeats are allowed.
+    /// Proposes the maximum of an acquisition function that costs O(n²) an evaluation for n
+    /// observations of the posterior.
+    ///
+    /// No point of `pending`, the running trials, is proposed unless repeats are allowed.
     ///
     /// # Errors
     /// If no finite query exists, or every point of a discrete space is used up.
@@ -258,7 +281,8 @@ impl Proposer {
         self.propose_acquisition_from(function, n, &no_more, pending, stream)
     }
 
-    /// The same where an evaluation costs as much as that of n observations, with further starts for the search.
+    /// Like [`Proposer::propose_acquisition`], for a function that costs as much as one of n
+    /// observations, with additional starts for the search.
     ///
     /// # Errors
     /// If no finite query exists.
@@ -280,7 +304,8 @@ impl Proposer {
         open.pick(candidates, Source::Own, stream)
     }
 
-    /// The function's maxima on the domain, weighed with the probability of success where that is known.
+    /// Candidates for the maximum of the function on the domain, weighted with the probability of
+    /// success if a trial has failed.
     fn search(
         &self,
         maximizer: &Maximizer,
@@ -298,7 +323,7 @@ impl Proposer {
         }
     }
 
-    /// Query for the best of the values at all points of a finite domain.
+    /// Proposes the point of a finite domain with the largest value.
     ///
     /// # Errors
     /// If no value is finite.
@@ -313,8 +338,9 @@ impl Proposer {
         open.pick(Candidates::ranked(values, points)?, Source::Own, stream)
     }
 
-    /// The best observed inputs and points near the best, where a sample often peaks: at one distance, or at several in a
-    /// search that is to end as close to the best as the model tells.
+    /// The best observed inputs and points near the best one, where a sample often peaks. The
+    /// points are at one distance, or at several in a study, so that the search can end as close to
+    /// the best input as the model allows.
     fn extra_starts(&self, stream: &mut Stream) -> Points {
         const N_BEST: usize = 4;
         let outputs = self.surrogate.outputs();
@@ -331,8 +357,9 @@ impl Proposer {
         starts
     }
 
-    /// Points near the inputs of some observations in turn, evenly chosen where there are more than points, at one distance or at several;
-    /// none without an observation.
+    /// Points near the given observations, which take turns; an even choice of them if there are
+    /// more observations than points. The points are at one distance, or at several in a study.
+    /// Empty without observations.
     pub(crate) fn near(&self, best: &[usize], stream: &mut Stream) -> Points {
         /// Distances to the best, in length scales.
         const NEAR: [f64; 8] = [0.25; 8];
@@ -349,7 +376,8 @@ impl Proposer {
         let n = distances.len();
         for turn in 0..n {
             let index = if best.len() > n { turn * best.len() / n } else { turn % best.len() };
-            // Each lap begins with another distance, so that each observation has all of them.
+            // Each pass over the observations starts with another distance, so that each
+            // observation gets all of them.
             let lap = if best.len() > 1 { turn / best.len() } else { 0 };
             let distance = distances[(turn + lap) % n];
             let near: Vec<f64> = self.surrogate.inputs().row(best[index])[..starts.dim()]
@@ -363,7 +391,7 @@ impl Proposer {
     }
 }
 
-/// The points without their coordinates from `dim` on.
+/// The first `dim` coordinates of each point.
 fn first_coordinates(points: &Points, dim: usize) -> Points {
     Points::from_rows(dim, points.rows().map(|row| &row[..dim]))
 }

@@ -10,27 +10,28 @@ use fedbo_streams::Stream;
 use crate::domain::Candidates;
 use crate::{Domain, Maximizer, StrategyError};
 
-/// The function that P vectors of weights stand for (DP-FTS-DE Algorithm 2 line 8, Fig. 1c): smooth within a region, with
-/// jumps at the borders. A border belongs to one region alone: see [`Partition`].
+/// The function defined by P vectors of weights (DP-FTS-DE Algorithm 2 line 8, Fig. 1c): smooth
+/// within a region, with jumps at the borders. Each border belongs to one region: see
+/// [`Partition`].
 pub struct RegionFunction<'a> {
     partition: &'a Partition,
-    /// One function a region.
+    /// One function per region.
     pieces: Vec<WeightSpaceSample<'a>>,
 }
 
 impl<'a> RegionFunction<'a> {
-    /// From P×M weights.
+    /// Creates the function from P×M weights.
     ///
     /// # Errors
-    /// If there are not M weights in a row.
+    /// If a row does not have M weights.
     pub fn new(
         map: &'a FeatureMap,
         partition: &'a Partition,
         weights: &[Vec<f64>],
     ) -> Result<Self, StrategyError> {
-        assert_eq!(weights.len(), partition.n_regions(), "one vector a region");
+        assert_eq!(weights.len(), partition.n_regions(), "one vector per region");
         let flat: Vec<f64> = weights.iter().flatten().copied().collect();
-        // One scale for all regions, whose values are compared.
+        // All regions use one scale, as their values are compared.
         let scaled = in_range(&flat);
         let pieces = scaled
             .chunks_exact(map.n_features())
@@ -39,7 +40,7 @@ impl<'a> RegionFunction<'a> {
         Ok(Self { partition, pieces })
     }
 
-    /// f̃ at many points, each by the function of the region that holds it.
+    /// Evaluates f̃ at many points, each with the function of its region.
     pub fn values(&self, points: &Points) -> Vec<f64> {
         let mut values = vec![0.0; points.len()];
         let regions: Vec<usize> =
@@ -59,10 +60,11 @@ impl<'a> RegionFunction<'a> {
         values
     }
 
-    /// Points of the domain at maxima of f̃, best first.
+    /// Maxima of f̃ on the domain, best first.
     ///
-    /// On a space each region is searched on its own, mapped to the unit cube, so that no search leaves its region; what was
-    /// found is snapped to the space, where it may belong to another region, and all are ranked by f̃ itself.
+    /// On a space each region is searched on its own, mapped to the unit cube, so that no search
+    /// leaves its region. The results are snapped to the space, possibly into another region, and
+    /// ranked by f̃ itself.
     ///
     /// # Errors
     /// If f̃ is finite nowhere.
@@ -120,7 +122,7 @@ impl<'a> RegionFunction<'a> {
     }
 }
 
-/// One region's function, seen on the unit cube.
+/// One region's function, mapped to the unit cube.
 struct Piece<'a> {
     function: &'a WeightSpaceSample<'a>,
     partition: &'a Partition,
@@ -147,8 +149,11 @@ impl Function for Piece<'_> {
     }
 }
 
-/// The weights, divided by the largest if it is so large or small that φ(x)·ω could leave the floating-point range:
-/// neither a maximizer nor an order of values depends on the scale, and no message can stop its receiver.
+/// Returns the weights, divided by the largest if it is so large or small that φ(x)·ω could leave
+/// the floating-point range.
+///
+/// Neither a maximizer nor an order of values depends on the scale. This way no message can stop
+/// its receiver.
 #[must_use]
 pub fn in_range(weights: &[f64]) -> Cow<'_, [f64]> {
     let largest = weights.iter().fold(0.0_f64, |m, w| m.max(w.abs()));

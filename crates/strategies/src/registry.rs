@@ -1,7 +1,9 @@
-//! The registry: the strategies and the rules for early stopping that a study can name, a line each.
+//! The registry of the strategies and the early-stopping rules that a study can name, one line
+//! each.
 //!
-//! A line has the name in files, the constructor with default options, the struct of options, and the trait that makes something of
-//! them. Nothing else matches on a name: files, stored definitions, messages and the command line ask here.
+//! A line contains the name in files, the constructor with default options, the struct of options,
+//! and the trait that builds the strategy or rule from them. No other code matches on a name:
+//! files, stored definitions, messages and the command line query this registry.
 
 use std::convert::identity;
 use std::sync::Arc;
@@ -24,16 +26,17 @@ use crate::{
     SobolOptions, Strategy, StrategyError, SurrogateSettings, TsOptions, UcbMultiplier,
 };
 
-/// The study that a strategy is made for.
+/// The study for which a strategy is made.
 #[derive(Clone, Copy, Debug)]
 pub struct Setup<'a> {
-    /// Its space.
+    /// The search space.
     pub space: &'a Space,
-    /// True if its objective is noisy.
+    /// True if the objective is noisy.
     pub noisy: bool,
     /// Seed of hyperparameter fits and designs.
     pub seed: Seed,
-    /// The numbers of objectives and constraints. Only strategies of [`StrategyOptions::takes_outcomes`] see other than the default.
+    /// Number of objectives and constraints. Differs from the default only for strategies with
+    /// [`StrategyOptions::takes_outcomes`].
     pub outcomes: Outcomes,
 }
 
@@ -43,7 +46,7 @@ impl Setup<'_> {
         Domain::Space(self.space.clone())
     }
 
-    /// Coordinates of the unit cube.
+    /// Number of coordinates of the unit cube.
     pub fn dim(&self) -> usize {
         self.space.dim()
     }
@@ -53,69 +56,72 @@ impl Setup<'_> {
         SurrogateSettings::for_space(self.space, self.noisy)
     }
 
-    /// Points are evaluated again only if the objective is noisy.
+    /// The rule for repeats: points are evaluated again only if the objective is noisy.
     pub fn repeats(&self) -> Repeats {
         Repeats::for_study(self.noisy)
     }
 }
 
-/// Earlier studies of the same space, and how they are compared with the new one: what `[meta]` adds to a [`Setup`].
+/// Earlier studies of the same space, and the options for comparing them with the new one: the
+/// addition of `[meta]` to a [`Setup`].
 #[derive(Clone, Debug)]
 pub struct Earlier<'a> {
-    /// Their observations; at least one.
+    /// Observations of the earlier studies; at least one study.
     pub tasks: &'a [MetaTask],
-    /// The units in which values are compared.
+    /// Units for comparing values.
     pub scale: OutputScale,
-    /// The weighting by distances.
+    /// Settings of the weighting by distance.
     pub belief: MetaBeliefSettings,
-    /// True if one of them has noise.
+    /// True if an earlier study is noisy.
     pub noisy: bool,
 }
 
 impl Earlier<'_> {
-    /// The settings of their models, which all see noise if any study has some, the new one included.
+    /// Settings of the earlier studies' models. All of them allow for noise if any study is noisy,
+    /// the new one included.
     pub fn surrogate(&self, setup: &Setup<'_>) -> SurrogateSettings {
         SurrogateSettings::for_space(setup.space, setup.noisy || self.noisy)
     }
 
-    /// Their models.
+    /// Fits the models of the earlier studies.
     ///
     /// # Errors
-    /// If one cannot be fitted.
+    /// If a model cannot be fitted.
     pub fn models(&self, setup: &Setup<'_>) -> Result<Arc<TaskModels>, StrategyError> {
         let surrogate = self.surrogate(setup);
         TaskModels::fit(self.tasks, self.scale, &surrogate, setup.seed).map(Arc::new)
     }
 }
 
-/// The options of a strategy that needs nothing beside its study.
+/// Options of a strategy that needs only its study.
 pub trait StrategyOptions {
-    /// The strategy, without observations.
+    /// Creates the strategy, without observations.
     ///
     /// # Errors
     /// If an option is out of range.
     fn make(&self, setup: &Setup<'_>) -> Result<Box<dyn Strategy>, StrategyError>;
 
-    /// True if it models the objective; it is then asked after an initial design.
+    /// True if the strategy models the objective; it is then asked after an initial design.
     fn has_surrogate(&self) -> bool {
         true
     }
 
-    /// True if it takes part in studies with constraints or several objectives.
+    /// True if the strategy supports constraints and several objectives.
     fn takes_outcomes(&self) -> bool {
         false
     }
 
-    /// β_t, if the strategy maximizes an upper bound that is also known over points and epochs. In a study with early stopping that
-    /// bound takes its place: [`crate::early_stopping::EpochGpUcb`].
+    /// β_t, if the strategy maximizes an upper confidence bound that also exists over points and
+    /// epochs. In a study with early stopping, [`crate::early_stopping::EpochGpUcb`] takes its
+    /// place.
     fn epoch_bound(&self) -> Option<UcbMultiplier> {
         None
     }
 }
 
-/// The options of a strategy that learns from earlier studies, and cannot do without.
+/// Options of a strategy that requires earlier studies to learn from.
 pub trait MetaOptions {
-    /// The strategy, without observations.
+    /// Creates the strategy, without observations.
     ///
     /// # Errors
     /// If an option is out of range, or a model of an earlier study cannot be fitted.
@@ -125,44 +131,47 @@ pub trait MetaOptions {
         earlier: &Earlier<'_>,
     ) -> Result<Box<dyn Strategy>, StrategyError>;
 
-    /// True if it weighs earlier studies by their distance from the new one, by [`Earlier::scale`] and [`Earlier::belief`].
+    /// True if the strategy weights earlier studies by their distance from the new one, with
+    /// [`Earlier::scale`] and [`Earlier::belief`].
     fn weighs_by_distance(&self) -> bool {
         false
     }
 
-    /// The reason why it needs no scale of values, in words that follow its name, unless it weighs by distance.
+    /// The reason why the strategy needs no scale of values, in words that follow its name, unless
+    /// it weights by distance.
     fn without_scale(&self) -> &'static str {
         "compares rankings, which have no scale"
     }
 
-    /// True if its first query asks earlier studies, compared in these units, in place of an initial design.
+    /// True if the first query uses earlier studies, compared in these units, instead of an initial
+    /// design.
     fn begins_with_old_studies(&self, scale: OutputScale) -> bool {
         scale != OutputScale::Own // it needs some values of the new study
     }
 }
 
-/// The options of `own`: none. The program that asks brings the strategy, so no file can name it.
+/// Options of `own`: none. The calling program provides the strategy, so no file can name it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OwnOptions {}
 
-/// The maker of a strategy, by what it needs.
+/// The maker of a strategy, by its requirements.
 #[derive(Clone, Copy)]
 pub enum Maker<'a> {
-    /// A study is enough.
+    /// Requires only the study.
     Alone(&'a dyn StrategyOptions),
-    /// Earlier studies are needed as well.
+    /// Requires earlier studies as well.
     Meta(&'a dyn MetaOptions),
-    /// The program has it.
+    /// Provided by the calling program.
     Own(&'a OwnOptions),
 }
 
 /// A source of options, such as a table of a file.
 pub trait ReadOptions {
-    /// The reason why options cannot be read.
+    /// Error if options cannot be read.
     type Error;
 
-    /// The options that the source gives; `default` has those that it leaves out.
+    /// Reads the options from the source; options absent from it are taken from `default`.
     ///
     /// # Errors
     /// If an option is unknown or out of range.
@@ -171,25 +180,26 @@ pub trait ReadOptions {
 
 /// An entry of a registry with options.
 pub trait Registered: Copy + Serialize {
-    /// Its name in files.
+    /// Name in files.
     fn name(&self) -> &'static str;
 
-    /// The keys of its options, in order.
+    /// Keys of the options, in order.
     fn keys(&self) -> &'static [&'static str];
 
-    /// The same entry with the options that a source gives.
+    /// Returns the entry with the options of a source.
     ///
     /// # Errors
-    /// The source's.
+    /// Errors of the source.
     fn read<R: ReadOptions>(self, source: R) -> Result<Self, R::Error>;
 
-    /// The value of an option; `None` if the entry has none of that name, or does not store its default.
+    /// Value of an option; `None` if the entry has no option of this name, or does not store its
+    /// default.
     fn value(&self, key: &str) -> Option<serde_json::Value> {
         serde_json::to_value(self).ok()?.get(key).cloned()
     }
 }
 
-/// The keys of all options of some entries, each once.
+/// Returns the keys of all options of the entries, without duplicates.
 pub fn keys_of<E: Registered>(entries: &[E]) -> Vec<&'static str> {
     let mut keys = Vec::new();
     for key in entries.iter().flat_map(|entry| entry.keys()) {
@@ -200,7 +210,8 @@ pub fn keys_of<E: Registered>(entries: &[E]) -> Vec<&'static str> {
     keys
 }
 
-/// Makes a registry: an enum with a variant a line, stored as its options with the tag `name`.
+/// Defines a registry: an enum with one variant per line, stored as its options with the tag
+/// `name`.
 macro_rules! registry {
     (
         $(#[$attribute:meta])*
@@ -216,24 +227,24 @@ macro_rules! registry {
 
         impl $Spec {
             $($(#[$doc])* ///
-            /// With its default options.
+            /// With the default options.
             pub fn $new $parameters -> Self {
                 Self::$Variant(<$Each>::$default $arguments)
             })+
 
-            /// All entries with their default options, in the order in which messages name them.
+            /// All entries with their default options, in the order used in messages.
             pub fn all $parameters -> Vec<Self> {
                 vec![$(Self::$new $arguments),+]
             }
 
-            /// Its name in files.
+            /// Name in files.
             pub fn name(&self) -> &'static str {
                 match self {
                     $(Self::$Variant(_) => $name,)+
                 }
             }
 
-            /// Its options, as what makes something of them.
+            /// The options as a trait object.
             pub fn options(&self) -> $Options {
                 match self {
                     $(Self::$Variant(options) => $wrap(options),)+
@@ -270,22 +281,25 @@ registry! {
     "gp-ucb" => gp_ucb GpUcb(GpUcbOptions) Maker::Alone;
     /// The maximum of the logarithm of expected improvement.
     "log-ei" => log_ei LogEi(LogEiOptions) Maker::Alone;
-    /// GP-UCB that mixes in the upper bounds of old studies, by what the new trials say of each.
+    /// GP-UCB with the upper bounds of old studies mixed in, weighted by their agreement with the
+    /// new trials.
     "rm-gp-ucb" => rm_gp_ucb RmGpUcb(RmGpUcbOptions) Maker::Meta;
-    /// Thompson sampling from the old studies' models, the less often the more trials there are.
+    /// Thompson sampling from the old studies' models, less often as trials accumulate.
     "rm-gp-ts" => rm_gp_ts RmGpTs(RmGpTsOptions) Maker::Meta;
-    /// Expected improvement of an ensemble with the old studies' models, weighted by how they rank the new trials.
+    /// Expected improvement of an ensemble with the old studies' models, weighted by how well they
+    /// rank the new trials.
     "rgpe" => rgpe Rgpe(RgpeOptions) Maker::Meta;
-    /// A mean of expected improvements over the old studies, weighted by how they rank the new trials.
+    /// Mean of expected improvements over the old studies, weighted by how well they rank the new
+    /// trials.
     "taf" => taf Taf(TafOptions) Maker::Meta;
-    /// Expected improvement of a mixture of models: a prior of functions that the old studies give, as they are and negated, and the
-    /// study's own.
+    /// Expected improvement of a mixture of models: a prior of functions from the old studies, the
+    /// same prior negated, and the study's own model.
     "shared-prior" => shared_prior SharedPrior(SharedPriorOptions) Maker::Meta;
     /// Uniformly random points.
     "random" => random Random(RandomOptions) Maker::Alone;
     /// Points of a scrambled Sobol sequence.
     "sobol" => sobol Sobol(SobolOptions) Maker::Alone;
-    /// A strategy of the program that asks. No file can name it.
+    /// A strategy of the calling program. No file can name it.
     "own" => own Own(OwnOptions) Maker::Own;
 }
 
@@ -303,35 +317,37 @@ registry! {
 }
 
 impl Default for StrategySpec {
-    /// Log expected improvement: the best of them where one party tunes alone, one trial after another.
+    /// Log expected improvement: the best strategy if one party tunes alone, one trial after
+    /// another.
     fn default() -> Self {
         Self::log_ei()
     }
 }
 
 impl StrategySpec {
-    /// Most trials that a study's file may ask for.
+    /// Maximum number of trials in a study's file.
     pub const TRIALS_MAX: u64 = 1_000_000;
 
-    /// All that a file can name.
+    /// All strategies that a file can name.
     pub fn of_files() -> Vec<Self> {
         let mut all = Self::all();
         all.retain(|each| !matches!(each.options(), Maker::Own(_)));
         all
     }
 
-    /// The names of those that a file can name and that are as `is_meant` says, in words: `"random" or "sobol"`.
+    /// Names of the strategies that a file can name and that satisfy `is_meant`, in words:
+    /// `"random" or "sobol"`.
     pub fn names(conjunction: &str, is_meant: impl Fn(&Self) -> bool) -> String {
         let meant = Self::of_files().into_iter().filter(is_meant);
         in_words(meant.map(|each| each.name()), conjunction)
     }
 
-    /// Returns true if it learns from old studies, and cannot do without.
+    /// Returns true if the strategy requires old studies to learn from.
     pub fn requires_old_studies(&self) -> bool {
         matches!(self.options(), Maker::Meta(_))
     }
 
-    /// Returns true if it takes part in studies with constraints or several objectives.
+    /// Returns true if the strategy supports constraints and several objectives.
     pub fn takes_outcomes(&self) -> bool {
         match self.options() {
             Maker::Alone(options) => options.takes_outcomes(),
@@ -340,13 +356,13 @@ impl StrategySpec {
         }
     }
 
-    /// Returns true if it weighs old studies by their distance from this one.
+    /// Returns true if the strategy weights old studies by their distance from this one.
     pub fn weighs_by_distance(&self) -> bool {
         matches!(self.options(), Maker::Meta(options) if options.weighs_by_distance())
     }
 
-    /// The reason why it needs no scale of old studies' values, in words that follow its name; `None` unless it learns from old studies
-    /// and does not weigh them by distance.
+    /// The reason why the strategy needs no scale of old studies' values, in words that follow its
+    /// name; `None` unless it learns from old studies without weighting them by distance.
     pub fn without_scale(&self) -> Option<&'static str> {
         match self.options() {
             Maker::Meta(options) if !options.weighs_by_distance() => Some(options.without_scale()),
@@ -354,12 +370,13 @@ impl StrategySpec {
         }
     }
 
-    /// Returns true if its first query asks old studies, compared in these units, in place of an initial design.
+    /// Returns true if the first query uses old studies, compared in these units, instead of an
+    /// initial design.
     pub fn begins_with_old_studies(&self, scale: OutputScale) -> bool {
         matches!(self.options(), Maker::Meta(options) if options.begins_with_old_studies(scale))
     }
 
-    /// Returns true if it models the objective.
+    /// Returns true if the strategy models the objective.
     pub fn has_surrogate(&self) -> bool {
         match self.options() {
             Maker::Alone(options) => options.has_surrogate(),
@@ -367,7 +384,8 @@ impl StrategySpec {
         }
     }
 
-    /// β_t of the bound over points and epochs that it maximizes where trials report as they train, if it has one.
+    /// β_t of the bound over points and epochs that the strategy maximizes if trials report during
+    /// training; `None` without one.
     pub fn epoch_bound(&self) -> Option<UcbMultiplier> {
         match self.options() {
             Maker::Alone(options) => options.epoch_bound(),
@@ -375,13 +393,13 @@ impl StrategySpec {
         }
     }
 
-    /// Returns true if it can do with trials that were stopped and have no final value.
+    /// Returns true if the strategy works with stopped trials, which have no final value.
     pub fn goes_with_stopped_trials(&self) -> bool {
         self.epoch_bound().is_some() || !self.has_surrogate()
     }
 }
 
-/// Names in quotes, with a conjunction before the last: `"a", "b" or "c"`.
+/// Formats names in quotes, with a conjunction before the last: `"a", "b" or "c"`.
 pub fn in_words<'a>(names: impl IntoIterator<Item = &'a str>, conjunction: &str) -> String {
     let quoted: Vec<String> = names.into_iter().map(|name| format!("{name:?}")).collect();
     match quoted.split_last() {
@@ -392,9 +410,9 @@ pub fn in_words<'a>(names: impl IntoIterator<Item = &'a str>, conjunction: &str)
     }
 }
 
-/// The fields that a struct reads, in order.
+/// The fields that deserialization of a struct requests, in order.
 fn fields_of<T: DeserializeOwned>() -> &'static [&'static str] {
-    /// A source without values that notes which fields it is asked for.
+    /// A source without values that records the requested fields.
     struct Noting<'a>(&'a mut &'static [&'static str]);
 
     impl<'de> Deserializer<'de> for Noting<'_> {
@@ -421,7 +439,7 @@ fn fields_of<T: DeserializeOwned>() -> &'static [&'static str] {
     }
 
     let mut fields: &'static [&'static str] = &[];
-    let _ = T::deserialize(Noting(&mut fields)); // it cannot succeed
+    let _ = T::deserialize(Noting(&mut fields)); // always fails
     fields
 }
 
@@ -430,7 +448,7 @@ mod tests {
     use super::*;
     use crate::OutputOption;
 
-    /// The stored form is the name and the options, as studies in databases have it.
+    /// The stored form, as in existing databases, is the name and the options.
     #[test]
     fn entries_are_stored_with_their_name_first_and_options_in_order() {
         let stored = |spec: &StrategySpec| serde_json::to_string(spec).unwrap();
@@ -464,7 +482,7 @@ mod tests {
             let text = serde_json::to_string(&spec).unwrap();
             assert_eq!(serde_json::from_str::<StrategySpec>(&text).unwrap(), spec);
         }
-        // Studies that were stored before there was this option go on as they began.
+        // Studies stored before this option existed continue unchanged.
         let old = serde_json::from_str::<StrategySpec>(r#"{"name":"log-ei"}"#).unwrap();
         let yeo_johnson =
             LogEiOptions { output_transform: OutputOption::YeoJohnson, augmented: false };

@@ -1,4 +1,4 @@
-//! The releases of a finished federation, as one function that later parties start from.
+//! The releases of a finished federation as one function, a starting point for later parties.
 
 use std::sync::Arc;
 
@@ -13,29 +13,32 @@ use crate::{
     StrategyError, Surrogate,
 };
 
-/// The function that a federation's releases stand for: φ(x)·ω^(i) for x in region i. It is computed from releases alone, so
-/// that handing it on costs no privacy (post-processing).
+/// The function defined by a federation's releases: φ(x)·ω^(i) for x in region i. It is computed
+/// from releases alone, so sharing it costs no privacy (post-processing).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ReleasedFunction {
     /// The shared features.
     pub features: FeatureDescription,
-    /// The seed that the federation drew them from.
+    /// Seed of the federation for drawing the features.
     pub seed: u64,
-    /// Fingerprint of the drawn features: another version of the program may draw others.
+    /// Fingerprint of the drawn features; another version of the program may draw different ones.
     pub map: String,
     /// P.
     pub n_regions: u32,
     /// ω^(i), P×M.
     pub weights: Vec<Vec<f64>>,
-    /// The share of ω that is not noise, in `[0, 1]`.
+    /// The share of ω that is signal, not noise, in `[0, 1]`.
     pub signal_share: f64,
 }
 
-/// A study that begins where a federation ended: with probability (1 − p_t) s the next query is the maximizer of the released
-/// function that is not beside a point that was tried, s the function's share of signal; otherwise, or where no maximum is
-/// left, another strategy proposes (DP-FTS-DE Algorithm 2 lines 5-8 for an agent that comes after the last round and sends
-/// nothing). The function never changes, so its maximum is worth one trial.
+/// A study that starts from the result of a federation.
+///
+/// With probability (1 − p_t) s the next query is the best maximizer of the released function that
+/// is not near a tried point, where s is the function's share of signal. Otherwise, or if no
+/// maximum is left, another strategy proposes. This is DP-FTS-DE Algorithm 2 lines 5-8 for an agent
+/// that joins after the last round and sends nothing. The function never changes, so each maximum
+/// is worth only one trial.
 pub struct FromArchive {
     then: Box<dyn Strategy>,
     map: Arc<FeatureMap>,
@@ -45,20 +48,21 @@ pub struct FromArchive {
     local_prob: LocalProb,
     maximizer: Maximizer,
     domain: Domain,
-    /// The points of the trials that have ended.
+    /// Points of the finished trials.
     tried: Points,
-    /// Queries so far, the initial design apart.
+    /// Number of queries so far, without the initial design.
     n_steps: u64,
 }
 
-/// Points of the unit cube that are nearer than this in every coordinate are one maximum.
+/// Points of the unit cube that are nearer than this in every coordinate count as one maximum.
 const BESIDE: f64 = 0.02;
 
 impl FromArchive {
-    /// A study over the federation's own space.
+    /// Creates a study over the federation's own space.
     ///
     /// # Errors
-    /// If the function does not fit the space, holds a number that is not finite, or its features are drawn otherwise here.
+    /// If the function does not fit the space, contains a number that is not finite, or this
+    /// version draws different features.
     pub fn new(
         space: &Space,
         function: &ReleasedFunction,
@@ -89,10 +93,10 @@ impl FromArchive {
             return Err(StrategyError::setting(
                 "lengths of the archive's weights",
                 format!("{lengths:?}"),
-                "a row a region of one finite number a feature: the file was changed",
+                "a row per region of one finite number per feature: the file was changed",
             ));
         }
-        // After the weights: their lengths bound the number of features that are drawn.
+        // The weights are checked first: their lengths bound the number of features to draw.
         let mut stream = Seed::new(function.seed).stream(Purpose::SharedFeatures, 0, 0);
         let map = FeatureMap::draw(features, &mut stream)?;
         let expected = "the features that are drawn from its description and seed: it was changed, or written by a version \
@@ -175,7 +179,7 @@ mod tests {
         Space::from_specs([("a", &spec), ("b", &spec)]).unwrap()
     }
 
-    /// Weights of the regression of −|x − (0.7, 0.2)|², the same in all of 4 regions.
+    /// Weights of the regression of −|x − (0.7, 0.2)|², the same in all 4 regions.
     fn function() -> ReleasedFunction {
         let features = FeatureDescription::random(60, 2, LengthscaleLaw::Fixed(0.5));
         let mut stream = Seed::new(5).stream(Purpose::SharedFeatures, 0, 0);
@@ -215,13 +219,13 @@ mod tests {
             let strategy = build(&function, p).unwrap();
             let asked = (0..400).map(|n| strategy.ask(&none, &mut test_stream(10 + n)).unwrap());
             let n = asked.filter(|p| matches!(p.source, Source::Region { .. })).count();
-            // Five standard errors of 400 coins.
+            // Five standard errors of 400 Bernoulli draws.
             let tolerance = 5.0 * (400.0_f64 * expected * (1.0 - expected)).sqrt() + 1e-9;
             assert!((n as f64 - 400.0 * expected).abs() <= tolerance, "{n}");
         }
     }
 
-    /// A maximum that was tried or runs is not proposed again, nor a point beside it.
+    /// A maximum that was tried or is running is not proposed again, nor a point near it.
     #[test]
     fn a_maximum_is_proposed_once() {
         let mut strategy = build(&function(), 0.0).unwrap();

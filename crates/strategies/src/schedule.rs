@@ -1,19 +1,22 @@
-//! The schedule of fits of a study's surrogate, the observations that each fit sees, and those on which the posterior is conditioned.
+//! The schedule of fits of a study's surrogate, the observations of each fit, and those on which
+//! the posterior is conditioned.
 
-/// The last count of observations, up to [`MAX_CONDITIONED`], at which a scheduled fit takes place and the posterior is built anew; later
-/// ones are only appended, so that no step takes seconds.
+/// Last count of observations, up to [`MAX_CONDITIONED`], at which a scheduled fit rebuilds the
+/// posterior. Later observations are only appended, so that no step takes seconds.
 pub(crate) const LAST_FIT: usize = 3000;
-/// Most observations for which a posterior is conditioned on all of them.
+/// Largest number of observations for which a posterior is conditioned on all of them.
 pub(crate) const MAX_CONDITIONED: usize = 5000;
-/// Observations that are chosen to stand for all where there are more.
+/// Number of observations chosen to represent all, if there are more.
 pub(crate) const N_CHOSEN: usize = 2000;
-/// Observations that one fit sees at most.
+/// Maximum number of observations in one fit.
 pub(crate) const MAX_FITTED: usize = 500;
-/// Observations beyond which a fit has no random restarts.
+/// Number of observations above which a fit has no random restarts.
 pub(crate) const LAST_RESTARTED: usize = 40;
 
-/// The last scheduled count up to n, 0 if there is none: 2, 3, …, 20, then counts that grow by a tenth, up to [`LAST_FIT`]; of more
-/// than [`MAX_CONDITIONED`] that number, then counts that grow by a tenth and at most by [`N_CHOSEN`].
+/// The last scheduled count up to n, or 0 if there is none.
+///
+/// Counts are 2, 3, …, 20, then grow by a tenth up to [`LAST_FIT`]. Above [`MAX_CONDITIONED`] they
+/// start at that number and grow by a tenth, at most by [`N_CHOSEN`].
 pub(crate) fn last_scheduled(n: usize) -> usize {
     if n > MAX_CONDITIONED {
         let mut last = MAX_CONDITIONED;
@@ -30,8 +33,8 @@ pub(crate) fn last_scheduled(n: usize) -> usize {
     last
 }
 
-/// Up to `limit` indices in ascending order: half of the limit the largest outputs (of equal ones the first), the rest
-/// spread evenly over the other indices.
+/// Up to `limit` indices in ascending order. Half of them are those of the largest outputs (the
+/// first among equal ones), the rest is spread evenly over the other indices.
 pub(crate) fn representative(outputs: &[f64], limit: usize) -> Vec<usize> {
     let n = outputs.len();
     if n <= limit {

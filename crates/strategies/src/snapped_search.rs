@@ -1,4 +1,4 @@
-//! Maximization over a search space whose integers, steps and choices are more than relaxed coordinates.
+//! Maximization over a search space with integers, steps and choices, beyond relaxed coordinates.
 
 use fedbo_optim::{Function, LbfgsbOptions, MultiStart, Points, maximize_in_box, sobol};
 use fedbo_space::{Kind, Point, Space, Value};
@@ -7,18 +7,20 @@ use fedbo_streams::Stream;
 use crate::StrategyError;
 use crate::domain::Candidates;
 
-/// Snapped maxima that are improved by local moves.
+/// Number of snapped maxima improved by local moves.
 const N_IMPROVED: usize = 4;
-/// Rounds of moves for each of them.
+/// Number of rounds of moves for each of them.
 const MAX_ROUNDS: usize = 4;
 
 /// Maximizes over the snapped points of a space.
 ///
-/// 1. A discrete space of few points is evaluated altogether.
-/// 2. Otherwise the relaxed cube is searched from several starts, in a mixed space from snapped Sobol points too.
-/// 3. What was found is snapped and ranked by the function at the snapped points.
-/// 4. In a mixed space the best of these move to their best neighbour as long as it is better, one parameter changed
-///    to another choice or an adjacent number, and between moves the floats climb with the rest held in place.
+/// 1. A discrete space with few points is evaluated exhaustively.
+/// 2. Otherwise the relaxed cube is searched from several starts; in a mixed space also from
+///    snapped Sobol points.
+/// 3. The results are snapped and ranked by the function at the snapped points.
+/// 4. In a mixed space the best of these move to their best neighbour as long as it is better. A
+///    neighbour differs in one parameter, by another choice or an adjacent number. Between moves
+///    the floats climb with the rest fixed.
 pub(crate) struct SnappedSearch<'a> {
     pub(crate) function: &'a dyn Function,
     pub(crate) space: &'a Space,
@@ -26,10 +28,10 @@ pub(crate) struct SnappedSearch<'a> {
 }
 
 impl SnappedSearch<'_> {
-    /// Snapped points, best first, none twice.
+    /// Snapped points, best first, without duplicates.
     ///
     /// # Errors
-    /// If the function is finite nowhere.
+    /// If the function is not finite anywhere.
     pub(crate) fn candidates(
         &self,
         extra: &Points,
@@ -67,7 +69,7 @@ impl SnappedSearch<'_> {
         Candidates::ranked(&self.function.values(&points), &points)
     }
 
-    /// Returns for each coordinate true if it belongs to an integer, a stepped number or a choice.
+    /// Returns for each coordinate whether it belongs to an integer, a stepped number or a choice.
     fn discrete_coordinates(&self) -> Vec<bool> {
         let parameters = self.space.parameters().iter();
         parameters
@@ -78,7 +80,7 @@ impl SnappedSearch<'_> {
             .collect()
     }
 
-    /// Local moves from a snapped point; every point on the way is added to `points`.
+    /// Improves a snapped point by local moves; every point on the way is added to `points`.
     fn improve(&self, mut unit: Vec<f64>, points: &mut Points) {
         for _ in 0..MAX_ROUNDS {
             unit = self.climb(&unit);
@@ -95,7 +97,7 @@ impl SnappedSearch<'_> {
         push_new(points, &unit);
     }
 
-    /// The point that the floats climb to while integers and choices stay.
+    /// Climbs along the floats, with integers and choices fixed.
     fn climb(&self, unit: &[f64]) -> Vec<f64> {
         let (mut lower, mut upper) = (vec![0.0; unit.len()], vec![1.0; unit.len()]);
         let mut is_free = false;
@@ -122,7 +124,7 @@ impl SnappedSearch<'_> {
         climbed.map_or_else(|_| unit.to_vec(), |maximum| self.space.snap(&maximum.x))
     }
 
-    /// The points that differ in one choice, or by one place in an integer or a number with steps.
+    /// Points that differ in one choice, or by one step in an integer or a stepped number.
     fn neighbours(&self, unit: &[f64]) -> Points {
         let point = self.space.decode(unit);
         let mut neighbours = Points::new(unit.len());
@@ -156,17 +158,17 @@ impl SnappedSearch<'_> {
     }
 }
 
-/// Adds a point that is not among them.
+/// Adds a point unless it is already present.
 fn push_new(points: &mut Points, unit: &[f64]) {
     if points.rows().all(|row| row != unit) {
         points.push(unit);
     }
 }
 
-/// Discrete spaces of up to this many points are enumerated where chance does not find a new one.
+/// Maximum size of a discrete space to enumerate if random draws do not find a new point.
 const MAX_ENUMERATED: u64 = 100_000;
 
-/// All points of a discrete space in lexicographic order, if they are 100 000 at most.
+/// All points of a discrete space in lexicographic order, or `None` if there are more than 100 000.
 pub(crate) fn enumerated(space: &Space) -> Option<Points> {
     space.n_points().filter(|n| *n <= MAX_ENUMERATED)?;
     let mut points = vec![Vec::new()];

@@ -1,4 +1,4 @@
-//! The contract between a sequential decision rule and the loop that drives it.
+//! Interface between a sequential decision rule and the loop that drives it.
 
 use std::fmt;
 
@@ -14,33 +14,37 @@ use crate::meta::Transfer;
 pub enum Source {
     /// The initial design, before any surrogate.
     Initial,
-    /// The own model: the maximizer of a function drawn from the own posterior, or of an acquisition function.
+    /// The agent's own model: the maximizer of a posterior sample or of an acquisition function.
     Own,
     /// The maximizer of a function that another agent sent.
     Message {
         /// Index of the sender.
         sender: u32,
     },
-    /// The maximizer of the functions that the regions' aggregates stand for.
+    /// The maximizer of the function defined by the aggregates of all regions.
     Region {
-        /// Index of the region that it lies in.
+        /// Index of the region that contains the query.
         region: usize,
     },
-    /// A mixture of the own model and of what came from other parties: a prior, as it is and negated, neither of which has a part in the
-    /// query while its weight is below a tenth (or its start, if that is less), or a model of each.
+    /// A mixture of the own model with models from other parties.
+    ///
+    /// The other models are either a prior and its negation, or one model for each party. The prior
+    /// and its negation each take part in the query only if their weight is at least a tenth (or at
+    /// least the initial weight, if that is smaller).
     Shared {
-        /// The weight of the latter, in percent: the trust in the others. Where their negated functions weigh more, and have a part, it is
-        /// their weight with a minus.
+        /// Weight of the other parties' models in percent: the trust in them. It is minus the
+        /// weight of the negated functions if these take part and weigh more.
         trust_percent: i8,
     },
     /// The maximizer of a function drawn from meta-tasks alone.
     MetaTasks,
     /// A point of a Sobol sequence.
     Sobol,
-    /// A uniformly random point: of random search, or in place of one that was already evaluated, is running or has
-    /// failed.
+    /// A uniformly random point: of random search, or in place of a point that was already
+    /// evaluated, is running or has failed.
     Random,
-    /// The same, where another agent's function had been chosen: its message counts as used.
+    /// A uniformly random point in place of the maximizer of another agent's function; the message
+    /// counts as used.
     RandomInstead {
         /// Index of the sender.
         sender: u32,
@@ -64,20 +68,21 @@ impl fmt::Display for Source {
 }
 
 impl Source {
-    /// A mixture in which others have this weight, in `[-1, 1]`.
+    /// Creates a mixture with weight `trust` of the others, in `[-1, 1]`.
     #[expect(clippy::cast_possible_truncation, reason = "a share in percent")]
     pub(crate) fn shared(trust: f64) -> Self {
         Self::Shared { trust_percent: (100.0 * trust).round() as i8 }
     }
 
-    /// The trust that the text of a [`Source::Shared`] names, in percent; `None` for any other text.
+    /// Parses the trust, in percent, from the text of a [`Source::Shared`]; `None` for any other
+    /// text.
     pub fn trust_percent_of(text: &str) -> Option<i8> {
         let percent = text.strip_prefix("shared:")?.strip_suffix('%')?.parse().ok()?;
         (-100..=100).contains(&percent).then_some(percent)
     }
 }
 
-/// A query that a strategy asks for.
+/// A query proposed by a strategy.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Proposal {
     /// Coordinates in `[0,1]^d`, finite, in the domain.
@@ -95,13 +100,14 @@ pub struct Observation {
     pub value: Option<f64>,
     /// The proposal's source.
     pub source: Source,
-    /// The values of the further objectives in order, each to be maximized, then the slack of each constraint, at least 0 where it is met:
-    /// as many as [`Outcomes::n_further`](crate::Outcomes::n_further) says, or none if the trial failed.
+    /// Values of the further objectives in order, each to be maximized, then the slack of each
+    /// constraint, which is at least 0 if the constraint is met. The length is
+    /// [`Outcomes::n_further`](crate::Outcomes::n_further), or 0 if the trial failed.
     pub further: Vec<f64>,
 }
 
 impl Observation {
-    /// An observation with one number, or none if the trial failed.
+    /// Creates an observation with one value, or none if the trial failed.
     #[must_use]
     pub fn new(unit: Vec<f64>, value: Option<f64>, source: Source) -> Self {
         Self { unit, value, source, further: Vec::new() }
@@ -110,31 +116,33 @@ impl Observation {
 
 /// A sequential decision rule that maximizes. The caller owns the loop.
 pub trait Strategy: Send {
-    /// Proposes a query. Reads state only, so equal streams and equal `pending` give equal proposals.
+    /// Proposes a query. Does not change state, so equal streams and equal `pending` give equal
+    /// proposals.
     ///
-    /// `pending` (p×d, may be empty) are the coordinates of trials that are running. None of them is proposed again unless
-    /// repeats are allowed; deterministic acquisition functions also take account of what they will teach.
+    /// `pending` (p×d, may be empty) contains the coordinates of running trials. None of them is
+    /// proposed again unless repeats are allowed. Deterministic acquisition functions also account
+    /// for the information that these trials will provide.
     ///
     /// # Errors
     /// If no finite proposal exists, or every point of a discrete domain is used up.
     ///
     /// # Panics
-    /// If `pending` has another dimension than the domain.
+    /// If the dimension of `pending` differs from that of the domain.
     fn ask(&self, pending: &Points, stream: &mut Stream) -> Result<Proposal, StrategyError>;
 
     /// Adds finished observations, in any order; each trial counts once. A failed trial, or a value that is not finite,
     /// never reaches the surrogate, and its point is not proposed again.
     ///
     /// # Errors
-    /// If the surrogate cannot be conditioned; nothing is added then.
+    /// If the surrogate cannot be conditioned; in that case nothing is added.
     fn tell(&mut self, observed: &[Observation]) -> Result<(), StrategyError>;
 
-    /// Its model of the objective, if it has one.
+    /// Model of the objective, if the strategy has one.
     fn surrogate(&self) -> Option<&Surrogate> {
         None
     }
 
-    /// Its reliance on earlier tasks at its next query, if it learns from any.
+    /// Reliance on earlier tasks at the next query, if the strategy learns from any.
     fn transfer(&self) -> Option<Transfer> {
         None
     }
@@ -158,7 +166,7 @@ impl<S: Strategy + ?Sized> Strategy for Box<S> {
     }
 }
 
-/// The reason why a strategy could not go on.
+/// Error of a strategy.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum StrategyError {
     /// The surrogate failed.
@@ -173,10 +181,10 @@ pub enum StrategyError {
         /// Size of the domain.
         n_points: usize,
     },
-    /// A message cannot be of anybody's observations.
+    /// A message cannot result from any observations.
     #[error("{0}")]
     Implausible(String),
-    /// Raw outputs so large that the weights of a message overflow.
+    /// The raw outputs are so large that the weights of a message overflow.
     #[error("the message would hold a number that is not finite: standardize its outputs")]
     MessageOverflow,
     /// A setting is outside its range.
@@ -186,18 +194,18 @@ pub enum StrategyError {
         name: &'static str,
         /// Its value.
         value: String,
-        /// The values that would be accepted.
+        /// The accepted values.
         expected: &'static str,
     },
 }
 
 impl StrategyError {
-    /// [`StrategyError::Setting`].
+    /// Creates a [`StrategyError::Setting`].
     pub fn setting(name: &'static str, value: impl ToString, expected: &'static str) -> Self {
         Self::Setting { name, value: value.to_string(), expected }
     }
 
-    /// Refuses a setting unless a condition holds.
+    /// Returns an error for a setting unless `holds` is true.
     ///
     /// # Errors
     /// [`StrategyError::Setting`] if it does not.

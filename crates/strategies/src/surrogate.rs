@@ -1,4 +1,5 @@
-//! An agent's belief about its own objective: observations, their scale, hyperparameters, and the posterior.
+//! An agent's model of its own objective: observations, their scale, hyperparameters, and the
+//! posterior.
 
 use std::sync::Arc;
 
@@ -13,12 +14,12 @@ use fedbo_streams::{Purpose, Seed};
 use crate::expected_improvement::ln_normal_distribution;
 use crate::{Observation, OutputOption, schedule};
 
-/// The lead in ln evidence that another warping than the first must have.
+/// Lead in log evidence that a warping other than the first must have.
 const LEAST_LEAD: f64 = 8.0;
-/// The power from which on others than a power transform are tried.
+/// Smallest power of a power transform that makes fits try other warpings.
 const LIMIT_POWER: f64 = 1.9;
 
-/// Returns true if a power transform would bend outputs more if it could.
+/// Returns true if the power transform has nearly reached its largest power.
 fn is_at_its_limit(transform: &OutputTransform) -> bool {
     transform.power().is_some_and(|power| power >= LIMIT_POWER)
 }
@@ -26,17 +27,17 @@ fn is_at_its_limit(transform: &OutputTransform) -> bool {
 /// The schedule of hyperparameter fits, by the number n of observations.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refit {
-    /// Every k observations since the last fit, the first as soon as there are two.
+    /// Every k observations since the last fit; the first as soon as there are two.
     Every(usize),
     /// At these numbers of observations, in ascending order.
     At(Vec<usize>),
-    /// Each time up to 20 observations, then when n has grown by a tenth: the total cost stays within a constant factor
-    /// of the last fit's.
+    /// At every observation up to 20, then whenever n has grown by a tenth. The total cost stays
+    /// within a constant factor of the last fit's.
     Geometric,
 }
 
 impl Refit {
-    /// Returns true if a fit is due at n observations when the last one was at `last`.
+    /// Returns true if a fit is due at n observations after a last fit at `last` observations.
     pub fn is_due(&self, last: usize, n: usize) -> bool {
         match self {
             Self::At(list) => n > last && list.iter().any(|at| (last + 1..=n).contains(at)),
@@ -48,7 +49,7 @@ impl Refit {
     }
 }
 
-/// The source of kernel and noise variance.
+/// Source of kernel and noise variance.
 #[derive(Clone, Debug)]
 pub enum HyperparameterPolicy {
     /// Given and kept.
@@ -62,34 +63,39 @@ pub enum HyperparameterPolicy {
         /// The schedule of fits.
         refit: Refit,
     },
-    /// Fitted at 2, 3, …, 20 observations, then at counts that grow by a tenth, up to 3000. Every fit starts from
-    /// `initial` and sees the first so many observations, whose posterior is then built; later ones are appended one by
-    /// one. Beyond 5000 a posterior is conditioned on some of them: see [`Surrogate::MAX_CONDITIONED`].
+    /// Fitted at 2, 3, …, 20 observations, then at counts that grow by a tenth, up to 3000.
     ///
-    /// So the surrogate is a function of the ordered list of observations alone, to the last bit, however they were told.
-    /// A fit that fails leaves `initial` until the next. It sees 500 observations at most, half of them the best ones
-    /// and the rest spread evenly over the others; random restarts end at 40 observations.
+    /// Every fit starts from `initial` and uses only the observations up to its scheduled count.
+    /// The posterior is then rebuilt, and later observations are appended one by one. Above 5000
+    /// observations the posterior is conditioned on a subset: see [`Surrogate::MAX_CONDITIONED`].
+    ///
+    /// The surrogate is therefore a function of the ordered list of observations alone, to the last
+    /// bit, however they were told. A fit that fails leaves `initial` until the next. A fit uses at
+    /// most 500 observations, half of them the best ones and the rest spread evenly over the
+    /// others. Random restarts end at 40 observations.
     Scheduled {
         /// The start of every fit; also used until the first.
         initial: Hyperparameters,
         /// Options of a fit's search.
         options: FitOptions,
-        /// The families among which every fit chooses one for the [`OutputTransform`] of standardized outputs; its parameters
-        /// follow from all outputs, anew with every observation.
+        /// Families among which every fit chooses the [`OutputTransform`] of standardized outputs.
+        /// The parameters follow from all outputs and change with every observation.
         ///
-        /// The first is taken unless it is a power transform with λ ≥ 1.9 and another one has a criterion of the fit plus
-        /// Σ_i ln ψ'(z_i), by which it is that of the outputs themselves, that is larger by 8: as few steps of a search are lost by
-        /// too little bending as by a model that changes back and forth.
+        /// The first family is taken unless it is a power transform with λ ≥ 1.9 and another family
+        /// has a criterion that is larger by 8. The criterion is that of the fit plus Σ_i ln
+        /// ψ'(z_i), which makes it that of the outputs themselves. The margin balances the steps of
+        /// a search that are lost to insufficient bending against those lost to a model that
+        /// switches back and forth.
         warpings: Vec<Warping>,
     },
 }
 
-/// The method by which an agent draws a function from its own posterior.
+/// Method of an agent for drawing a function from its own posterior.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OwnSampler {
     /// Pathwise on a box, jointly exact on a finite domain.
     Exact(Prior),
-    /// Weight space with this many fresh random features, as in the authors' code (M_target).
+    /// Weight space with this many new random features, as in the authors' code (M_target).
     Features(usize),
 }
 
@@ -98,14 +104,16 @@ pub enum OwnSampler {
 pub struct SurrogateSettings {
     /// Hyperparameters.
     pub hyperparameters: HyperparameterPolicy,
-    /// True if outputs are standardized (default), false if they are taken raw (the papers' setting).
+    /// True if outputs are standardized (default), false if they are used raw (the papers'
+    /// setting).
     pub standardize: bool,
-    /// The method by which functions are drawn.
+    /// Method for drawing functions.
     pub sampler: OwnSampler,
 }
 
 impl SurrogateSettings {
-    /// Matérn-5/2 with one length scale a dimension, priors on, standardized outputs, exact samples.
+    /// Matérn-5/2 with one length scale per dimension, priors on, standardized outputs, exact
+    /// samples.
     ///
     /// # Panics
     /// If `dim` is 0.
@@ -129,16 +137,17 @@ impl SurrogateSettings {
     }
 }
 
-/// The diagnostics of a surrogate that a user may want to see: nothing falls back silently (INV-21).
+/// Diagnostics of a surrogate for users: no fallback is silent (INV-21).
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Diagnostics {
-    /// Hyperparameter fits.
+    /// Number of hyperparameter fits.
     pub n_fits: usize,
-    /// Fits that found nothing, after which the previous hyperparameters stayed (of scheduled ones: the initial).
+    /// Number of failed fits, after which the previous hyperparameters were kept (the initial ones
+    /// with scheduled fits).
     pub n_failed_fits: usize,
-    /// Fits whose hyperparameters gave no posterior, after which the same ones were used instead.
+    /// Number of fits with hyperparameters that gave no posterior; the fallback is the same.
     pub n_rejected_fits: usize,
-    /// Largest jitter any factorization of the posterior needed, relative to the signal variance.
+    /// Largest jitter of any factorization of the posterior, relative to the signal variance.
     pub largest_jitter: f64,
 }
 
@@ -152,11 +161,12 @@ pub struct Surrogate {
     outputs: Vec<f64>,
     failed: Points,
     standardizer: Standardizer,
-    /// In place of the standardizer, with scheduled fits of standardized outputs.
+    /// Replaces the standardizer with scheduled fits of standardized outputs.
     transform: Option<OutputTransform>,
-    /// The family that the last scheduled fit chose.
+    /// The family chosen by the last scheduled fit.
     warping: Warping,
-    /// The observations on which the posterior is conditioned, by their places in ascending order; with scheduled fits.
+    /// Indices of the observations on which the posterior is conditioned, ascending; with scheduled
+    /// fits only.
     conditioned: Vec<usize>,
     posterior: Posterior,
     joint: Option<Arc<JointSampler>>,
@@ -165,12 +175,15 @@ pub struct Surrogate {
 }
 
 impl Surrogate {
-    /// Most observations for which the posterior of scheduled fits is conditioned on all of them. Of more, it is conditioned on 2000
-    /// that are chosen anew from time to time, and on those that came since; there are fewer than 4000 in all.
+    /// Largest number of observations for which the posterior of scheduled fits is conditioned on
+    /// all of them.
+    ///
+    /// Above, it is conditioned on 2000 observations that are chosen again from time to time, and
+    /// on those told since; always fewer than 4000 in total.
     pub const MAX_CONDITIONED: usize = schedule::MAX_CONDITIONED;
 
-    /// A surrogate without observations. `finite_domain` is the domain of joint sampling, if there is one; `seed` feeds
-    /// the restarts of hyperparameter fits.
+    /// Creates a surrogate without observations. `finite_domain` is the domain of joint sampling,
+    /// if any; `seed` feeds the restarts of hyperparameter fits.
     ///
     /// # Errors
     /// If the initial hyperparameters are not valid.
@@ -215,7 +228,7 @@ impl Surrogate {
         &self.inputs
     }
 
-    /// Their raw outputs.
+    /// Raw outputs of the successful observations.
     pub fn outputs(&self) -> &[f64] {
         &self.outputs
     }
@@ -230,21 +243,23 @@ impl Surrogate {
         &self.posterior
     }
 
-    /// Posterior median of the latent function at `unit` (d) and half the distance between its 16 % and 84 % quantiles, in
-    /// the units of what was told: mean and standard deviation, unless outputs pass a power transform. Cost O(n²).
+    /// Returns the posterior median of the latent function at `unit` (d) and half the distance
+    /// between its 16 % and 84 % quantiles, in the units of told values. These are mean and
+    /// standard deviation unless outputs pass a power transform. Cost O(n²).
     pub fn predict(&self, unit: &[f64]) -> (f64, f64) {
         let (mean, variance) = self.posterior.mean_variance(unit);
         (self.restore(mean), self.restored_std(mean, variance.sqrt()))
     }
 
-    /// Standard deviation of the noise, in the units of what was told; near the best output, if outputs pass a power
-    /// transform.
+    /// Standard deviation of the noise in the units of told values; near the best output if outputs
+    /// pass a power transform.
     pub fn noise_std(&self) -> f64 {
         let best = self.posterior.outputs().iter().copied().reduce(f64::max);
         self.restored_std(best.unwrap_or(0.0), self.posterior.noise_variance().sqrt())
     }
 
-    /// The probability Φ((μ(x) − t)/σ(x)) that the function, without noise, is at least a value there; in the units of what is told.
+    /// Probability Φ((μ(x) − t)/σ(x)) that the function without noise is at least `value` at
+    /// `unit`, in the units of told values.
     pub fn probability_of_at_least(&self, value: f64, unit: &[f64]) -> f64 {
         let (mean, variance) = self.posterior.mean_variance(unit);
         let gap = mean - self.transformed_value(value);
@@ -254,7 +269,7 @@ impl Surrogate {
         }
     }
 
-    /// A value in the units of what is told, in the posterior's.
+    /// Converts a value from the units of told values to those of the posterior.
     pub(crate) fn transformed_value(&self, y: f64) -> f64 {
         match &self.transform {
             Some(transform) => transform.apply(y),
@@ -262,7 +277,7 @@ impl Surrogate {
         }
     }
 
-    /// A value in the posterior's units back in those of what was told.
+    /// Converts a value from the posterior's units back to those of told values.
     pub(crate) fn restore(&self, z: f64) -> f64 {
         match &self.transform {
             Some(transform) => transform.restore(z),
@@ -270,17 +285,18 @@ impl Surrogate {
         }
     }
 
-    /// The level and size of the posterior's units: its 0 and a difference of 1, in the units of what was told, where
-    /// outputs pass an affine map.
+    /// Level and size of the posterior's units: its 0 and a difference of 1 in the units of told
+    /// values, if outputs pass an affine map.
     pub(crate) fn level_and_size(&self) -> (f64, f64) {
         let level = self.restore(0.0);
         (level, self.restored_std(0.0, 1.0))
     }
 
-    /// The outputs on which the posterior is conditioned, standardized but not transformed, with the map that standardizes them.
+    /// The outputs on which the posterior is conditioned, standardized but not transformed, and the
+    /// standardizer.
     pub(crate) fn standardized(&self) -> (Vec<f64>, Standardizer) {
         let standardizer = match self.settings.standardize {
-            true => Standardizer::new(&self.outputs),
+            true => Standardizer::robust(&self.outputs),
             false => Standardizer::RAW,
         };
         let standardized = |v: &f64| standardizer.standardize(*v);
@@ -291,7 +307,8 @@ impl Surrogate {
         (outputs.iter().map(standardized).collect(), standardizer)
     }
 
-    /// ln of the derivative of the posterior's output by the standardized one, at an output in the units of what was told.
+    /// ln of the derivative of the posterior's output with respect to the standardized one, at an
+    /// output in the units of told values.
     pub(crate) fn ln_slope(&self, y: f64) -> f64 {
         self.transform.map_or(0.0, |transform| transform.ln_slope(y))
     }
@@ -305,37 +322,37 @@ impl Surrogate {
         }
     }
 
-    /// Returns true if the posterior is over standardized outputs.
+    /// Returns true if the posterior models standardized outputs.
     pub(crate) fn standardizes(&self) -> bool {
         self.settings.standardize
     }
 
-    /// The method by which functions are drawn.
+    /// Method for drawing functions.
     pub fn sampler(&self) -> OwnSampler {
         self.settings.sampler
     }
 
-    /// The sampler of the finite domain, for the current kernel.
+    /// Sampler of the finite domain, for the current kernel.
     pub(crate) fn joint(&self) -> Option<&JointSampler> {
         self.joint.as_deref()
     }
 
-    /// The diagnostics so far.
+    /// Diagnostics so far.
     pub fn diagnostics(&self) -> Diagnostics {
         self.diagnostics
     }
 
-    /// The transform that standardized outputs pass, with scheduled fits.
+    /// Transform of standardized outputs, with scheduled fits.
     pub fn output_transform(&self) -> Option<&OutputTransform> {
         self.transform.as_ref()
     }
 
-    /// Adds observations; failed and non-finite ones are kept apart from the model. Refits when due. Cost O(n² m) for m
-    /// observations without a refit.
+    /// Adds observations; failed and non-finite ones are kept out of the model. Refits when due.
+    /// Cost O(n² m) for m observations without a refit.
     ///
     /// # Errors
-    /// If an input is not finite, or no posterior can be built, even with the previous hyperparameters. The observations
-    /// are then as before.
+    /// If an input is not finite, or no posterior can be built even with the previous
+    /// hyperparameters. In that case the observations are unchanged.
     pub fn tell(&mut self, observed: &[Observation]) -> Result<(), GpError> {
         if let Some(index) =
             observed.iter().position(|observation| !observation.unit.iter().all(|v| v.is_finite()))
@@ -372,11 +389,12 @@ impl Surrogate {
             return Ok(());
         }
         if self.settings.standardize {
-            self.standardizer = Standardizer::new(&self.outputs);
+            self.standardizer = Standardizer::robust(&self.outputs);
         }
         let y: Vec<f64> = self.outputs.iter().map(|v| self.standardizer.standardize(*v)).collect();
         let refitted = self.refit_if_due(&y);
-        // New observations extend the factor, unless they are most of it; `append` leaves the posterior as it was if it fails.
+        // New observations extend the factor unless they are the majority. `append` leaves the
+        // posterior unchanged if it fails.
         let n_new = self.outputs.len() - before;
         if refitted || n_new > before.max(1) {
             self.rebuild(y)?;
@@ -398,7 +416,7 @@ impl Surrogate {
         self.diagnostics.largest_jitter = self.diagnostics.largest_jitter.max(relative);
     }
 
-    /// [`HyperparameterPolicy::Scheduled`] after new observations.
+    /// Updates the posterior by [`HyperparameterPolicy::Scheduled`] after new observations.
     fn follow_schedule(&mut self) -> Result<(), GpError> {
         let n = self.outputs.len();
         let n_fitted = schedule::last_scheduled(n);
@@ -435,7 +453,8 @@ impl Surrogate {
         Ok(())
     }
 
-    /// The first m outputs in the units of a posterior over them, and the transform to these.
+    /// Transforms the first m outputs to the units of a posterior over them; also returns the
+    /// transform.
     fn transformed(&self, m: usize, warping: Warping) -> (Vec<f64>, Option<OutputTransform>) {
         let outputs = &self.outputs[..m];
         if !self.settings.standardize {
@@ -446,12 +465,14 @@ impl Surrogate {
         (y, Some(transform))
     }
 
-    /// The observations among the first m, a scheduled count, on which the posterior is conditioned, by their places: all up to
-    /// [`schedule::LAST_FIT`]. Of the counts beyond, 2000: the best half, and an even spread of the others.
+    /// Indices of the observations among the first m, a scheduled count, on which the posterior is
+    /// conditioned: all below [`Surrogate::MAX_CONDITIONED`], otherwise 2000: the best half, and an
+    /// even spread of the others.
     ///
-    /// The best are those with the largest posterior means, of the latent function at the observation after a posterior over
-    /// the 500 observations that the fit saw has been told it too, μ + v/(v + σ²)·(y − μ): so that where there is noise they are not
-    /// those with the most fortunate noise. Of a slack those next to its bound are the best.
+    /// The best are those with the largest posterior means of the latent function at the
+    /// observation. The mean is that of a posterior over the 500 observations of the fit, updated
+    /// by the observation itself: μ + v/(v + σ²)·(y − μ). With noise this avoids choosing the
+    /// observations with the luckiest noise. For a slack, the best are those closest to its bound.
     fn chosen_of_first(&self, m: usize, fitted: &Hyperparameters, warping: Warping) -> Vec<usize> {
         if m < Self::MAX_CONDITIONED {
             return (0..m).collect();
@@ -459,7 +480,8 @@ impl Surrogate {
         let (y, transform) = self.transformed(m, warping);
         let seen = schedule::representative(&self.outputs[..m], schedule::MAX_FITTED);
         let mut worth = y.clone();
-        // Without a posterior the worth is that of the observation alone, and the posterior of those chosen says what is amiss.
+        // Without a posterior the observation itself is the criterion; building the posterior of
+        // the chosen ones then reports the error.
         if let Ok(posterior) = self.posterior_of(&seen, &y, fitted) {
             let (means, variances) = posterior.mean_variances(&self.inputs_between(0, m));
             for (worth, (mean, variance)) in worth.iter_mut().zip(means.iter().zip(variances)) {
@@ -474,7 +496,7 @@ impl Surrogate {
         schedule::representative(&worth, schedule::N_CHOSEN)
     }
 
-    /// A posterior over the observations at these places, of which `y` are the outputs.
+    /// Builds a posterior over the observations at `places`; `y` are the outputs.
     fn posterior_of(
         &self,
         places: &[usize],
@@ -486,7 +508,7 @@ impl Surrogate {
         Posterior::new(h.kernel.clone(), h.noise_variance, inputs, select(places, y))
     }
 
-    /// [`Surrogate::posterior_of`], with the initial hyperparameters if these give none.
+    /// Like [`Surrogate::posterior_of`], with the initial hyperparameters as a fallback.
     fn conditioned_on(
         &mut self,
         places: &[usize],
@@ -508,8 +530,8 @@ impl Surrogate {
         Points::from_flat(dim, self.inputs.as_flat()[from * dim..to * dim].to_vec())
     }
 
-    /// Hyperparameters and the warping of outputs from the first m observations and nothing else; the initial ones and the first warping
-    /// if no fit succeeds.
+    /// Fits hyperparameters and the warping of outputs to the first m observations alone. Returns
+    /// the initial hyperparameters and the first warping if no fit succeeds.
     fn fit_first(&mut self, m: usize) -> (Hyperparameters, Warping) {
         let HyperparameterPolicy::Scheduled { initial, options, warpings } =
             &self.settings.hyperparameters
@@ -543,7 +565,7 @@ impl Surrogate {
                 }
                 Err(_) => self.diagnostics.n_failed_fits += 1,
             }
-            // The others bend more; they are of use where this one would, if it could.
+            // The other warpings bend more. They help only if the first one has reached its limit.
             if index == 0 && !transform.is_some_and(|transform| is_at_its_limit(&transform)) {
                 break;
             }
@@ -554,8 +576,8 @@ impl Surrogate {
         }
     }
 
-    /// Refits when [`Refit`] says so; true if there are new hyperparameters, which are then in `self.posterior`'s
-    /// stead to be conditioned on.
+    /// Refits if [`Refit`] requires it. Returns true if the posterior has been conditioned with new
+    /// hyperparameters.
     fn refit_if_due(&mut self, y: &[f64]) -> bool {
         let HyperparameterPolicy::Fitted { options, refit, .. } = &self.settings.hyperparameters
         else {
@@ -589,7 +611,7 @@ impl Surrogate {
         self.replace_posterior(posterior)
     }
 
-    /// Takes a posterior, with the finite domain's sampler for its kernel.
+    /// Replaces the posterior, and adapts the finite domain's sampler to its kernel.
     fn replace_posterior(&mut self, posterior: Posterior) -> Result<(), GpError> {
         if let Some(joint) = &self.joint
             && joint.kernel() != posterior.kernel()
@@ -613,12 +635,16 @@ impl Surrogate {
 }
 
 impl SurrogateSettings {
-    /// Settings for one party's study: Matérn-5/2 with one length scale a dimension, standardized outputs through
-    /// Yeo–Johnson's power transform (another by [`SurrogateSettings::with_outputs`]), exact samples and [`HyperparameterPolicy::Scheduled`] fits with priors
-    /// ℓ_j ~ LogNormal(ln(d)/2, 1) and a² ~ LogNormal(0, 1).
+    /// Settings for one party's study.
     ///
-    /// With `noisy` the noise variance has the usual prior, LogNormal(−4, 1). Without, the objective answers the same at
-    /// the same point, and σ² ~ LogNormal(ln 1e-6, 1) from 1e-8 to 1e-3 allows for little but rounding.
+    /// Matérn-5/2 with one length scale per dimension, standardized outputs through Yeo–Johnson's
+    /// power transform (another by [`SurrogateSettings::with_outputs`]), exact samples and
+    /// [`HyperparameterPolicy::Scheduled`] fits with priors ℓ_j ~ LogNormal(ln(d)/2, 1) and a² ~
+    /// LogNormal(0, 1).
+    ///
+    /// If `noisy`, the noise variance has the usual prior, LogNormal(−4, 1). Otherwise the
+    /// objective always returns the same value at the same point, and σ² ~ LogNormal(ln 1e-6, 1)
+    /// from 1e-8 to 1e-3 allows for little but rounding.
     ///
     /// # Panics
     /// If `dim` is 0.
@@ -640,19 +666,19 @@ impl SurrogateSettings {
                 warpings: OutputOption::YeoJohnson.warpings(),
             },
             standardize: true,
-            // Regrets are those with 1024 features, in half the time.
+            // The regrets are the same as with 1024 features, in half the time.
             sampler: OwnSampler::Exact(Prior { n_features: 512 }),
         }
     }
 
-    /// The same with another transform of outputs, where fits are scheduled. With [`OutputOption::None`] outputs of several models can
-    /// be compared and added.
+    /// Returns the settings with another transform of outputs, if fits are scheduled. With
+    /// [`OutputOption::None`] the outputs of several models can be compared and added.
     #[must_use]
     pub fn with_outputs(self, option: OutputOption) -> Self {
         self.with_warpings(option.warpings())
     }
 
-    /// The same for the slack of a constraint, of which the sign counts.
+    /// Returns the settings for the slack of a constraint; the transform keeps its sign.
     #[must_use]
     pub fn for_slack(self) -> Self {
         self.with_warpings(OutputOption::OF_SLACKS.to_vec())
@@ -665,21 +691,24 @@ impl SurrogateSettings {
         self
     }
 
-    /// [`SurrogateSettings::for_study`] for a space with categories: length scales of their coordinates are shorter by a
-    /// factor e in prior and start, as two choices are a priori less alike than two ends of a range. Without that, one
-    /// choice's bad values speak too much against another that was hardly tried.
+    /// [`SurrogateSettings::for_study`] for a space with categories.
+    ///
+    /// Length scales of their coordinates are shorter by a factor e in prior and start, as two
+    /// choices are a priori less alike than two ends of a range. Otherwise bad values of one choice
+    /// count too much against another that was hardly tried.
     pub fn for_space(space: &Space, noisy: bool) -> Self {
         Self::for_coordinates(lengthscale_offsets(space), noisy)
     }
 
-    /// The same for a space and the epoch of training, one more coordinate behind its own, with noise.
+    /// Settings for a space and the epoch of training as an additional last coordinate, with noise.
     pub fn for_trainings(space: &Space) -> Self {
         let mut offsets = lengthscale_offsets(space);
         offsets.push(0.0);
         Self::for_coordinates(offsets, true)
     }
 
-    /// [`SurrogateSettings::for_study`] with logarithms of length scales that differ by `offsets` in prior and start.
+    /// [`SurrogateSettings::for_study`] with `offsets` added to the log length scales in prior and
+    /// start.
     fn for_coordinates(offsets: Vec<f64>, noisy: bool) -> Self {
         let mut settings = Self::for_study(offsets.len(), noisy);
         if let HyperparameterPolicy::Scheduled { initial, options, .. } =
@@ -695,7 +724,7 @@ impl SurrogateSettings {
         settings
     }
 
-    /// The hyperparameters before any fit.
+    /// Hyperparameters before any fit.
     pub fn initial(&self) -> &Hyperparameters {
         match &self.hyperparameters {
             HyperparameterPolicy::Fixed(given)
@@ -705,12 +734,12 @@ impl SurrogateSettings {
     }
 }
 
-/// The values at these places.
+/// The values at the given indices.
 fn select(places: &[usize], values: &[f64]) -> Vec<f64> {
     places.iter().map(|place| values[*place]).collect()
 }
 
-/// The difference by which the logarithm of each coordinate's length scale is smaller than that of a range.
+/// Offset of the log length scale of each coordinate, relative to that of a range.
 fn lengthscale_offsets(space: &Space) -> Vec<f64> {
     const CATEGORICAL: f64 = -1.0;
     let parameters = space.parameters().iter();
@@ -732,7 +761,8 @@ mod tests {
     use super::*;
     use crate::Source;
 
-    /// Of a constraint that 19 in 20 points meet, nearly all next to its bound are among those that stand for all.
+    /// If 19 in 20 points meet a constraint, nearly all points next to its bound are in the chosen
+    /// subset.
     #[test]
     fn the_slacks_next_to_the_bound_are_chosen() {
         let settings = SurrogateSettings::for_study(2, false).for_slack();

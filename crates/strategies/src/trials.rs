@@ -1,4 +1,4 @@
-//! The points that were tried already, and their effect on the next query.
+//! The points tried so far, and their effect on the next query.
 
 use std::collections::HashSet;
 
@@ -8,14 +8,14 @@ use fedbo_streams::Stream;
 use crate::domain::Candidates;
 use crate::{Domain, Observation, Proposal, Source, StrategyError};
 
-/// The rule for a best candidate that was evaluated before or is running.
+/// The rule for a best candidate that was already evaluated or is running.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Repeats {
-    /// It is evaluated again: the objective is noisy.
+    /// Evaluate it again: the objective is noisy.
     Allow,
-    /// The next best local maximum that is new is taken, and a uniformly random point if there is none.
+    /// Take the next best local maximum that is new, or a uniformly random point if there is none.
     Avoid,
-    /// A uniformly random point is taken at once, as in the authors' code.
+    /// Take a uniformly random point at once, as in the authors' code.
     Randomize,
 }
 
@@ -26,7 +26,7 @@ impl Repeats {
     }
 }
 
-/// Half the side of the box around a failed trial, as a share of √d, that is not queried again.
+/// Half the side of the box around a failed trial that is not queried again, as a share of √d.
 const FAILED_RADIUS: f64 = 0.01;
 
 /// The points of the domain that were tried, and the rule for repeating them.
@@ -64,7 +64,7 @@ impl Trials {
         &self.domain
     }
 
-    /// Number of trials that were told, failed ones among them.
+    /// Number of told trials, including failed ones.
     pub(crate) fn n_told(&self) -> usize {
         self.n_told
     }
@@ -79,17 +79,21 @@ impl Trials {
         self.n_told += observed.len();
     }
 
-    /// These trials and the running ones.
+    /// Combines these trials with the running ones.
     ///
     /// # Panics
-    /// If `pending` has another dimension than the domain.
+    /// If the dimension of `pending` differs from that of the domain.
     pub(crate) fn with_pending(&self, pending: &Points) -> Open<'_> {
         assert_eq!(
             pending.dim(),
             self.domain.dim(),
-            "running trials have another dimension than the domain"
+            "running trials have a different dimension than the domain"
         );
-        Open { trials: self, pending: pending.rows().map(|unit| self.key(unit)).collect() }
+        Open {
+            trials: self,
+            pending: pending.rows().map(|unit| self.key(unit)).collect(),
+            running: pending.clone(),
+        }
     }
 
     /// Snapped coordinates as bit patterns, so that exact equality can be hashed.
@@ -106,7 +110,16 @@ impl Trials {
 pub(crate) struct Open<'a> {
     trials: &'a Trials,
     pending: HashSet<Vec<u64>>,
+    running: Points,
 }
+
+/// Half the side of the crowding box around a candidate, as a share of the space's side.
+const CROWD_RADIUS: f64 = 0.02;
+/// Number of running trials in the crowding box that exclude a candidate.
+const CROWD: usize = 2;
+/// Number of random points drawn if the best candidates are crowded; the point farthest from all
+/// trials is taken.
+const N_SPREAD: usize = 64;
 
 /// Random points that are tried before a discrete space is enumerated.
 const N_RANDOM_TRIES: usize = 1000;
@@ -123,7 +136,8 @@ impl Open<'_> {
         !self.near_failed(unit) && (self.may_repeat() || self.is_new(unit))
     }
 
-    /// Returns true if the point was not tried, is not running, and lies away from failures, whatever the rule for repeats.
+    /// Returns true if the point was not tried, is not running, and lies away from failures;
+    /// ignores the rule for repeats.
     pub(crate) fn is_untried(&self, unit: &[f64]) -> bool {
         !self.near_failed(unit) && self.is_new(unit)
     }
@@ -132,7 +146,35 @@ impl Open<'_> {
         self.trials.repeats == Repeats::Allow
     }
 
-    /// The best candidate that may be queried, by the rule for repeats; failed trials are always kept away from.
+    /// Returns true if enough trials of a study without noise run near the point. A model that is
+    /// certain of a maximum would otherwise send all workers there, where they learn the same.
+    fn is_crowded(&self, unit: &[f64]) -> bool {
+        let is_of_study = matches!(self.trials.domain, Domain::Space(_));
+        if !is_of_study || self.trials.repeats != Repeats::Avoid {
+            return false;
+        }
+        let is_beside =
+            |other: &&[f64]| other.iter().zip(unit).all(|(a, b)| (a - b).abs() <= CROWD_RADIUS);
+        self.running.rows().filter(is_beside).nth(CROWD - 1).is_some()
+    }
+
+    /// The points of all trials, told and running.
+    fn known(&self) -> Points {
+        let mut known = self.running.clone();
+        let mut unit = Vec::with_capacity(known.dim());
+        for key in &self.trials.used {
+            unit.clear();
+            unit.extend(key.iter().map(|bits| f64::from_bits(*bits)));
+            known.push(&unit);
+        }
+        known
+    }
+
+    /// Picks the best candidate that may be queried by the rule for repeats.
+    ///
+    /// Candidates near failed trials are always skipped. In a study without noise, a candidate near
+    /// two running trials is skipped as well. If no candidate is left, a random point is taken, far
+    /// from all trials if some are running and repeats are not allowed.
     ///
     /// # Errors
     /// If nothing is left.
@@ -143,7 +185,8 @@ impl Open<'_> {
         stream: &mut Stream,
     ) -> Result<Proposal, StrategyError> {
         let chosen = match self.trials.repeats {
-            Repeats::Allow | Repeats::Avoid => candidates.first(|unit| self.accepts(unit)),
+            Repeats::Allow => candidates.first(|unit| self.accepts(unit)),
+            Repeats::Avoid => candidates.first(|unit| self.accepts(unit) && !self.is_crowded(unit)),
             Repeats::Randomize => candidates.first(|_| true).filter(|unit| self.accepts(unit)),
         };
         match chosen {
@@ -153,7 +196,10 @@ impl Open<'_> {
                     Source::Message { sender } => Source::RandomInstead { sender },
                     _ => Source::Random,
                 };
-                let unit = self.random(stream)?;
+                let unit = match self.running.is_empty() || self.may_repeat() {
+                    true => self.random(stream)?,
+                    false => self.random_away(&self.known(), N_SPREAD, stream)?,
+                };
                 Ok(Proposal { unit, source })
             }
         }
@@ -171,7 +217,8 @@ impl Open<'_> {
         }
     }
 
-    /// Of `n` random points that may be queried, the one whose nearest neighbour among `known` and failed ones is farthest.
+    /// Returns the one of `n` random points that may be queried that is farthest from its nearest
+    /// neighbour among `known` and failed points.
     ///
     /// # Errors
     /// As [`Open::random`].
@@ -197,8 +244,8 @@ impl Open<'_> {
         Ok(best)
     }
 
-    /// One of the points that may still be queried, each as likely as the others; of the new ones beside failures if there
-    /// is no other.
+    /// A uniformly random choice among the points that may still be queried; among new points near
+    /// failures if there are no others.
     fn random_of(&self, points: &Points, stream: &mut Stream) -> Result<Vec<f64>, StrategyError> {
         let mut usable: Vec<&[f64]> = points.rows().filter(|unit| self.accepts(unit)).collect();
         if usable.is_empty() {
@@ -210,8 +257,10 @@ impl Open<'_> {
         Ok(usable[stream.below(usable.len())].to_vec())
     }
 
-    /// A point that is new and not near a failure; if none comes up, one of the enumerated points of a discrete space, one
-    /// near a failure, or one that was evaluated.
+    /// A point that is new and not near a failure.
+    ///
+    /// If none is found by chance: a usable point of the enumerated discrete space, a point near a
+    /// failure, or an evaluated point, in this order.
     fn random_in_space(&self, stream: &mut Stream) -> Result<Vec<f64>, StrategyError> {
         let domain = &self.trials.domain;
         let (mut evaluated, mut near_failure) = (None, None);
@@ -230,7 +279,7 @@ impl Open<'_> {
         {
             return Ok(unit);
         }
-        // Every point was tried or failed: one is as good as another.
+        // // Every point was tried or failed, so any point is as good as another.
         Ok(near_failure.or(evaluated).unwrap_or_else(|| domain.random(stream)))
     }
 
@@ -252,7 +301,7 @@ impl Open<'_> {
         }
     }
 
-    /// Returns true if the point lies beside a trial that failed.
+    /// Returns true if the point lies near a failed trial.
     fn near_failed(&self, unit: &[f64]) -> bool {
         #[expect(clippy::cast_precision_loss, reason = "input dimensions are far below 2^53")]
         let radius = match self.trials.domain {

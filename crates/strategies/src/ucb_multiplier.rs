@@ -1,4 +1,4 @@
-//! β_t: by how much a posterior's standard deviation is widened.
+//! β_t: the factor of a posterior's standard deviation.
 
 use std::f64::consts::PI;
 use std::fmt;
@@ -10,9 +10,10 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::{StrategyError, information_gain_bound};
 
-/// Schedule of β_t; it multiplies the standard deviation.
+/// Schedule of β_t, the factor of the standard deviation.
 ///
-/// In files and stored definitions a constant is a number, a schedule with parameters a table of them, and one without its name.
+/// In files and stored definitions a constant is a number, a schedule with parameters a table of
+/// them, and a schedule without parameters its name.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum UcbMultiplier {
@@ -25,23 +26,26 @@ pub enum UcbMultiplier {
         /// δ in (0, 1).
         failure_prob: f64,
     },
-    /// β_t = √(2 ln(|X| t² π²/(2δ))) on a finite domain X (thesis Theorem 7.1; it writes β for the square).
+    /// β_t = √(2 ln(|X| t² π²/(2δ))) on a finite domain X (thesis Theorem 7.1, where β denotes the
+    /// square).
     FiniteDomain {
         /// |X|.
         n_points: usize,
         /// δ in (0, 1).
         failure_prob: f64,
     },
-    /// β_t = 0.2 d ln 2t, without a root: the schedule of the authors' code of BO-BOS, which explores more for d > 1.
+    /// β_t = 0.2 d ln 2t, without a root: the schedule of the authors' code of BO-BOS, which
+    /// explores more for d > 1.
     #[serde(serialize_with = "logarithmic_square")]
     LogarithmicSquare,
-    /// β_t = √(0.2 d ln 2t): the practical schedule of Kandasamy et al. (2015), and of the thesis' experiments.
+    /// β_t = √(0.2 d ln 2t): the practical schedule of Kandasamy et al. (2015), and of the thesis'
+    /// experiments.
     #[serde(serialize_with = "logarithmic")]
     Logarithmic,
 }
 
 impl UcbMultiplier {
-    /// The forms in a file that messages name.
+    /// Accepted forms in a file, for messages.
     pub const FORMS: &str = "a number, or { norm_bound = .., failure_prob = .. }";
 
     /// Checks the parameters.
@@ -69,7 +73,8 @@ impl UcbMultiplier {
         }
     }
 
-    /// β_t for step t = `step` ≥ 1, with the surrogate's kernel and noise variance and points that cover the domain.
+    /// β_t for step t = `step` ≥ 1, with the surrogate's kernel and noise variance and points that
+    /// cover the domain.
     pub fn at(self, step: u64, kernel: &Kernel, noise_variance: f64, candidates: &Points) -> f64 {
         #[expect(
             clippy::cast_precision_loss,
@@ -89,7 +94,7 @@ impl UcbMultiplier {
                 (0.2 * count(kernel.dim() as u64) * (2.0 * count(step.max(1))).ln()).sqrt()
             }
             Self::Theorem1 { norm_bound, failure_prob } => {
-                // γ_n is over sets of points, so it does not grow beyond all of them.
+                // γ_n is over sets of points, so it does not grow beyond the set of all points.
                 let n = usize::try_from(step.saturating_sub(1))
                     .unwrap_or(usize::MAX)
                     .min(candidates.len());
@@ -115,7 +120,7 @@ fn logarithmic_square<S: Serializer>(serializer: S) -> Result<S::Ok, S::Error> {
 }
 
 impl<'de> Deserialize<'de> for UcbMultiplier {
-    /// Reads a schedule whose parameters are in range.
+    /// Reads a schedule and checks its parameters.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let read = deserializer.deserialize_any(Written)?;
         read.validate().map_err(|error| match error {
@@ -127,7 +132,7 @@ impl<'de> Deserialize<'de> for UcbMultiplier {
     }
 }
 
-/// Reads a schedule as it is written.
+/// Deserializes a schedule without checking its parameters.
 struct Written;
 
 impl<'de> Visitor<'de> for Written {
@@ -200,7 +205,7 @@ mod tests {
         assert!(multiplier.at(1_000_000_000, &kernel, 0.01, &points).is_finite());
     }
 
-    /// By hand: 2 ln(100·9·π²/0.2) at t = 3, and 0.2·2·ln 10 at t = 5 in two dimensions.
+    /// Computed by hand: 2 ln(100·9·π²/0.2) at t = 3, and 0.2·2·ln 10 at t = 5 in two dimensions.
     #[test]
     fn schedules_without_a_gain_are_the_published_ones() {
         let kernel = Kernel::isotropic(Family::Matern52, 2, 0.2, 1.0).unwrap();

@@ -1,4 +1,5 @@
-//! Robust meta-learning against its theorem's text and independent computations (thesis chapter 7).
+//! Tests robust meta-learning against its theorem's text and independent computations (thesis
+//! chapter 7).
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 #![expect(clippy::float_cmp, reason = "these values are set and copied, not computed")]
 
@@ -47,7 +48,8 @@ fn draw(points: &Points, stream: &mut Stream) -> Vec<f64> {
     prior.sample_dense(points, 1.0, stream).unwrap()
 }
 
-/// `n` noisy observations of `values` plus U[−gap, gap] at random points, and the largest shift among them.
+/// Returns `n` noisy observations of `values` plus U[−gap, gap] at random points, and the largest
+/// shift among them.
 fn task(
     name: &str,
     points: &Points,
@@ -86,7 +88,7 @@ fn settings(domain_size: Option<usize>) -> RmGpUcbSettings {
     }
 }
 
-/// Runs a strategy on values of a grid; what it proposed, as indices.
+/// Runs a strategy on values of a grid; returns the indices of its proposals.
 fn run(
     strategy: &mut dyn Strategy,
     points: &Points,
@@ -112,8 +114,9 @@ fn run(
     chosen
 }
 
-/// Lemma 7.1 with δ = δ' = 0.1: in at least 80 % of simulated runs every bound holds at all of 10 steps. The test would fail a
-/// bound that is 0.35 of the lemma's, and the mean of the bounds is within 8 of the gaps: it says something.
+/// Lemma 7.1 with δ = δ' = 0.1: in at least 80 % of simulated runs every bound holds at all 10
+/// steps. A bound of 0.35 times the lemma's would fail the test, and the bounds exceed the gaps by
+/// less than 8 on average, so they are not vacuous.
 #[test]
 fn gap_bounds_hold_with_the_stated_probability() {
     let points = grid(40);
@@ -154,7 +157,8 @@ fn gap_bounds_hold_with_the_stated_probability() {
     assert!(excess / n_bounds < 8.0, "{}", excess / n_bounds);
 }
 
-/// max(|y − U|, |y − L|), its largest and its mean over the inputs, and the noise term, by the formulas' letter.
+/// Computes max(|y − U|, |y − L|), its largest value and its mean over the inputs, and the noise
+/// term literally by the formulas.
 #[test]
 fn gap_bounds_are_the_formula() {
     let points = grid(30);
@@ -199,8 +203,8 @@ fn objective(weights: &[f64], losses: &[f64], eta: f64) -> f64 {
     terms.map(|(w, l)| w * l + if *w > 0.0 { w * w.ln() / eta } else { 0.0 }).sum()
 }
 
-/// Minimizes thesis eq. (7.3) over the simplex by exchanging weight between pairs, each exchange by golden section: the
-/// objective is convex, so that ends at the minimum. Nothing of the closed form is used.
+/// Minimizes thesis eq. (7.3) over the simplex by moving weight between pairs, each time by golden
+/// section. The objective is convex, so this converges to the minimum. The closed form is not used.
 fn minimized(losses: &[f64], eta: f64) -> Vec<f64> {
     let n = losses.len();
     let mut weights = vec![1.0 / n as f64; n];
@@ -227,7 +231,7 @@ fn minimized(losses: &[f64], eta: f64) -> Vec<f64> {
     weights
 }
 
-/// Both forms of eq. (7.4) against the numerical minimum of (7.3), for equal and unequal N_i.
+/// Compares both forms of eq. (7.4) with the numerical minimum of (7.3), for equal and unequal N_i.
 #[test]
 fn weights_solve_the_regularized_problem() {
     let points = grid(30);
@@ -265,8 +269,8 @@ fn weights_solve_the_regularized_problem() {
     assert_eq!(uniform.weights(), [0.25; 4]);
 }
 
-/// One task that is the target, one that has nothing to do with it: the first takes all, the share never grows, and the best
-/// point is found at once.
+/// One task equals the target, the other is unrelated: the first gets nearly all weight, the share
+/// never grows, and the best point is found at once.
 #[test]
 fn a_task_like_the_target_is_trusted_and_an_unrelated_one_is_not() {
     let points = grid(60);
@@ -297,7 +301,8 @@ fn a_task_like_the_target_is_trusted_and_an_unrelated_one_is_not() {
     }
 }
 
-/// The acquisition of eq. (7.1), point by point from posteriors that share nothing with the strategy.
+/// Computes the acquisition of eq. (7.1) point by point, from posteriors independent of the
+/// strategy.
 #[test]
 fn the_query_maximizes_the_mixture() {
     let points = grid(50);
@@ -331,7 +336,8 @@ fn the_query_maximizes_the_mixture() {
     }
 }
 
-/// Without a share for meta-tasks it is GP-UCB: after many queries on the same data both choose the same.
+/// Without a share for meta-tasks it is GP-UCB: after many queries both choose the same point on
+/// the same data.
 #[test]
 fn when_the_share_is_gone_it_is_gp_ucb() {
     let points = grid(50);
@@ -394,8 +400,8 @@ fn observations(n: u64, failed: u64) -> Vec<Observation> {
         .collect()
 }
 
-/// On every scale, with scheduled fits, failures and an initial design: what is believed is a function of the order of
-/// tellings, however they were batched, and so is the query.
+/// On every scale, with scheduled fits, failures and an initial design: weights and query are a
+/// function of the order of observations, independent of batches.
 #[test]
 fn beliefs_do_not_depend_on_how_tellings_are_batched() {
     let (space, tasks) = branch(3);
@@ -431,7 +437,8 @@ fn beliefs_do_not_depend_on_how_tellings_are_batched() {
     }
 }
 
-/// The initial design is one estimate for the weights and none for the share, or none at all.
+/// The initial design gives one estimate for the weights and none for the share, or is not used at
+/// all.
 #[test]
 fn an_initial_design_weighs_if_it_is_to() {
     let (space, tasks) = branch(2);
@@ -464,7 +471,8 @@ fn running_trials_are_not_proposed_again() {
     }
 }
 
-/// Levels: on the common scale a shifted copy of the target is far away, on its own it is the target.
+/// Levels: a shifted copy of the target is far away on the common scale; on its own scale it equals
+/// the target.
 #[test]
 fn a_shifted_copy_is_far_on_the_common_scale_only() {
     let (space, mut tasks) = branch(1);
@@ -510,7 +518,7 @@ fn what_cannot_be_modelled_is_refused() {
     assert!(RmGpTs::new(domain(), &tasks, thompson, Seed::new(1)).is_err());
 }
 
-/// Queries of RM-GP-TS come from the meta-tasks with probability ν_t, from one of them by its weight.
+/// RM-GP-TS queries the meta-tasks with probability ν_t, and one of them by its weight.
 #[test]
 fn sampling_asks_the_meta_tasks_by_their_share() {
     let points = grid(40);
@@ -542,7 +550,7 @@ fn sampling_asks_the_meta_tasks_by_their_share() {
                 proposal.source == Source::MetaTasks
             })
             .count();
-        // Five standard errors of 400 coins.
+        // Five standard errors of 400 Bernoulli draws.
         let tolerance = 5.0 * (400.0 * expected * (1.0 - expected)).sqrt() + 1e-9;
         assert!((n_meta as f64 - 400.0 * expected).abs() <= tolerance, "{n_meta} {expected}");
         run(&mut strategy, &points, &values, 1, seed);
@@ -570,9 +578,10 @@ fn a_warm_start_tries_the_tasks_best_points_first() {
     assert_eq!(next.source, Source::Own);
 }
 
-/// A task a million times as large, one with a single penalty, one at another level, and the target a million times as large as
-/// every task: the target is found all the same, and the odd task is dropped. (With the pooled scale of
-/// [`OutputScale::Common`] the first two hide the target's own differences for good.)
+/// One task is a million times as large, one has a single penalty, one is at another level, or the
+/// target is a million times as large as every task: the target is still optimized, and the odd
+/// task is dropped. (With the pooled scale of [`OutputScale::Common`] the first two permanently
+/// mask the target's own differences.)
 #[test]
 fn no_scale_of_a_task_hides_the_target() {
     let (space, tasks) = branch(1);
@@ -619,7 +628,7 @@ fn no_scale_of_a_task_hides_the_target() {
     }
 }
 
-/// A rate so large that exponents leave the range of numbers gives weights all the same.
+/// A rate so large that exponents overflow still gives finite weights.
 #[test]
 fn weights_are_numbers_at_any_rate() {
     let (space, tasks) = branch(3);

@@ -1,4 +1,4 @@
-"""A coordinator on this machine alone, and the requests that are passed on to it."""
+"""A coordinator that is reachable only on this machine, and the forwarding of requests to it."""
 
 from __future__ import annotations
 
@@ -17,31 +17,31 @@ from typing import Any
 from fedbo._errors import DefinitionError, Error
 from fedbo.flower._records import Answer, Request
 
-_HEADERS = frozenset({"fedbo-protocol", "fedbo-key", "fedbo-time", "fedbo-signature", "content-type"})
-"""Headers of requests; others are not passed on."""
+_HEADERS = frozenset({"fedbo-protocol", "fedbo-key", "fedbo-time", "fedbo-counter", "fedbo-signature", "content-type"})
+"""Allowed headers of requests. A request with another header is refused."""
 _SIGNED = re.compile(r"/v1/studies/([^/?]+)")
-"""What the coordinator answers to agents of a study alone."""
+"""Paths for which the coordinator answers only authenticated agents of a study."""
 _TARGET = re.compile(r"/v1(?![!-~]*/(?:\.|%2[eE]){2}(?:[/?#]|$))/[!-~]*")
-"""Below ``/v1/``, also for a server that resolves ``..`` in paths."""
+"""Paths below ``/v1/``. A segment ``..``, which a server might resolve, is not allowed."""
 _VALUE = re.compile(r"[ -~]{0,512}")
 Signer = tuple[str, str]
-"""An agent: its study and its key."""
+"""An agent, identified by its study and its key."""
 _METHODS = frozenset({"GET", "PUT", "POST"})
 
 _WAIT_S = 60.0
-"""The longest wait for an answer: polls ask for less."""
+"""Maximum time in seconds to wait for an answer. Polls request a shorter wait."""
 _TAKES_OVER_S = 20.0
-"""The time that an earlier coordinator of the folder has to end."""
+"""Time in seconds within which a previous coordinator of the folder must end."""
 
 
 def signer(request: Request) -> Signer | None:
-    """The agent that signed a request, if the coordinator answers such requests only after it has checked the signature."""
+    """The agent that signed a request, if the coordinator answers the request only after it has verified the signature."""
     signed, key = _SIGNED.match(request.target), dict(request.headers).get("fedbo-key")
     return None if signed is None or key is None else (signed[1], key)
 
 
 class Refused(ValueError):
-    """A request that is none of an agent."""
+    """A request that does not come from an agent."""
 
 
 class Unavailable(Error):
@@ -49,15 +49,15 @@ class Unavailable(Error):
 
 
 class Coordinator:
-    """The process of a coordinator, which serves the studies of a folder on a loopback address."""
+    """A coordinator process that serves the studies of a folder on a loopback address."""
 
     def __init__(self, data: Path) -> None:
-        """Starts it. The folder was made by ``fedbo coordinator study create``."""
+        """Start the process. The folder must have been created by ``fedbo coordinator study create``."""
         self._data = data
         self._lines: deque[str] = deque(maxlen=20)
         until = time.monotonic() + _TAKES_OVER_S
         while not self._start():
-            # An earlier one may be about to end.
+            # A previous coordinator may still hold the folder.
             if time.monotonic() > until:
                 raise Error(f"the coordinator of {data} does not start: {' '.join(self._lines)}")
             time.sleep(1.0)
@@ -90,21 +90,21 @@ class Coordinator:
             sys.stderr.write(line)
 
     def check(self) -> None:
-        """Raises an error if it has ended."""
+        """Raise an error if the process has ended."""
         if self._process.poll() is not None:
             raise Error(f"the coordinator of {self._data} has ended: {' '.join(self._lines)}")
 
     def answer(self, request: Request) -> Answer:
-        """The answer to an agent's request. Nothing but requests of the protocol is passed on: the caller's nodes are not trusted.
+        """Forward an agent's request and return the answer. Only requests of the protocol pass, because the caller's nodes are not trusted.
 
-        Raises :class:`Refused` for anything else, and :class:`Unavailable` if there is no answer.
+        Raises :class:`Refused` for any other request, and :class:`Unavailable` if there is no answer.
         """
-        # Once it has ended, its port may be another's.
+        # After the process has ended, another program may use its port.
         self.check()
         if request.method not in _METHODS or not _TARGET.fullmatch(request.target):
-            raise Refused("a request that is none of the protocol")
+            raise Refused("a request that is not part of the protocol")
         if any(name not in _HEADERS or not _VALUE.fullmatch(value) for name, value in request.headers):
-            raise Refused("a request with a header that is none of the protocol")
+            raise Refused("a request with a header that is not part of the protocol")
         connection = http.client.HTTPConnection(self._host, self._port, timeout=_WAIT_S)
         try:
             connection.request(request.method, request.target, request.body or None, dict(request.headers))
@@ -118,7 +118,7 @@ class Coordinator:
         return Answer(request.id, response.status, headers, body)
 
     def study(self, name: str | None) -> dict[str, Any]:
-        """A study as ``fedbo coordinator study show`` has it; the only one if none is named."""
+        """A study as shown by ``fedbo coordinator study show``. ``name`` is needed only if there are several."""
         if name is None:
             names = [str(each["study"]) for each in self._ask("ls")]
             if len(names) != 1:
@@ -137,7 +137,7 @@ class Coordinator:
         return json.loads(asked.stdout)
 
     def close(self) -> None:
-        """Ends it in good order."""
+        """Shut down the process gracefully."""
         assert self._process.stdin is not None and self._process.stdout is not None and self._process.stderr is not None
         self._process.stdin.close()
         self._process.wait(30)

@@ -1,4 +1,4 @@
-"""The exchange between nodes and a coordinator: requests go to the coordinator, answers back to the nodes."""
+"""The exchange between nodes and a coordinator: forwards requests to the coordinator and answers to the nodes."""
 
 from __future__ import annotations
 
@@ -19,62 +19,62 @@ from fedbo.flower._records import ENDED, Answer, Malformed, Request
 logger = logging.getLogger("fedbo.flower")
 
 _TTL_S = 40 * 86400.0
-"""A message and its reply are valid for longer than any round lasts."""
+"""Lifetime in seconds of a message and its reply, longer than any round."""
 _HOLD_S = 200.0
-"""The time for which a poll is repeated as it was signed: below the 300 s after which its signature is too old."""
+"""Time in seconds for which a signed poll is repeated. It must be below 300 s, after which the signature is too old."""
 _HELD_S = 20.0
-"""A poll that was answered later than this waited for news, and there was none."""
+"""Time in seconds after which an empty answer to a poll shows that the coordinator waited for news."""
 _PROBE_S = 600.0
-"""After such a silence a node is asked once more: its process may be gone without that anybody heard of it."""
+"""Time in seconds without a reply after which a node is asked again, because its process may have died without an error."""
 _RETRY_S = (2.0, 60.0)
-"""The shortest and the longest pause after a message that failed."""
+"""Minimum and maximum delay in seconds after a failed message."""
 _NODES_S = 3.0
-"""The interval at which new nodes are looked for."""
+"""Interval in seconds at which the grid is searched for new nodes."""
 
 
 @dataclass(frozen=True)
 class States:
-    """What nodes said last. Anybody's node may say anything; an agent's was shown to be its own by the agent's signature."""
+    """Last reported states. A node may report any state, but an agent is identified by its signature."""
 
     nodes: dict[int, str]
-    """By the grid's identifier."""
+    """State by the grid's node identifier."""
     agents: dict[Signer, str]
-    """By the agent: the state of the node that spoke last of those from which the agent has asked."""
+    """State by agent: that of the most recently heard node among those that have sent requests of the agent."""
 
 
 class Service(Protocol):
-    """An answerer of requests."""
+    """Something that answers requests."""
 
     def answer(self, request: Request) -> Answer:
         """The answer to an agent's request."""
         ...
 
     def check(self) -> None:
-        """Raises an error if no request will be answered any more."""
+        """Raise an error if no further requests will be answered."""
         ...
 
 
 @dataclass
 class _Node:
-    """A node of the grid. Its identity is Flower's; the agent on it is known to the coordinator by its signatures alone."""
+    """A node of the grid. Its identity is Flower's. The coordinator knows the agent on it only by its signatures."""
 
     id: int
     state: str = "new"
     heard_at: float = 0.0
     agent: Signer | None = None
-    """Its agent, once the coordinator has answered a request that it signed."""
+    """The agent of the node, once the coordinator has answered a request signed by it."""
     sent: set[str] = field(default_factory=set)
     """Messages without a reply."""
     sent_at: float = 0.0
     answering: Future[tuple[list[Answer], Signer | None]] | None = None
     answers: list[Answer] = field(default_factory=list)
     next_at: float | None = 0.0
-    """When the next message is sent; None while a reply or answers are waited for."""
+    """Time of the next message; None while a reply or answers are pending."""
     n_failed: int = 0
 
 
 class Exchange:
-    """Passes requests and answers between the nodes of a grid and a coordinator, until it is told to end."""
+    """Forwards requests and answers between the nodes of a grid and a coordinator."""
 
     def __init__(self, grid: Grid, service: Service, *, pause_s: float = 1.0, hold_s: float = _HOLD_S) -> None:
         self._grid = grid
@@ -85,7 +85,7 @@ class Exchange:
         self._ending = False
 
     def run(self, is_over: Callable[[States], bool]) -> States:
-        """Runs until ``is_over``, which is given all states each time around, returns True. Returns the states then."""
+        """Run until ``is_over``, called with all states in each iteration, returns True. Return the states at that time."""
         looked_at = float("-inf")
         with ThreadPoolExecutor(max_workers=1024, thread_name_prefix="fedbo-answers") as pool:
             try:
@@ -106,7 +106,7 @@ class Exchange:
 
     def _states(self) -> States:
         nodes = self._nodes.values()
-        # A site that was started anew may have another node: the later one counts.
+        # A restarted site may have a new node, so the latest node of an agent counts.
         in_order = sorted(nodes, key=lambda node: node.heard_at)
         return States({node.id: node.state for node in nodes}, {node.agent: node.state for node in in_order if node.agent})
 
@@ -141,7 +141,7 @@ class Exchange:
             return
         for reply in self._grid.pull_messages(list(waiting)):
             node = waiting.get(reply.metadata.reply_to_message_id)
-            # Another reply of the same node may have come before it, just now.
+            # Another reply of the same node may have been processed just before, which clears `sent`.
             if node is not None and reply.metadata.reply_to_message_id in node.sent:
                 self._take(node, reply, pool)
 
@@ -157,7 +157,7 @@ class Exchange:
             logger.warning("node %d: %s", node.id, error)
             state, requests = "failed", []
         if state == "busy":
-            # Its agent is at work for a message before this one, or for an earlier run.
+            # The agent is still processing an earlier message, or a message of an earlier run.
             node.next_at = None if node.sent else self._later(node)
             return
         if state != node.state:
@@ -174,7 +174,7 @@ class Exchange:
         return time.monotonic() + pause
 
     def _answer(self, node_id: int, requests: list[Request]) -> tuple[list[Answer], Signer | None]:
-        """The answers to a node's requests, and the agent that asked, if the coordinator knows it."""
+        """Answer the requests of a node. Also return the agent that made them, if the coordinator knows it."""
         answers: list[Answer] = []
         agent = None
         for request in requests:
@@ -186,21 +186,19 @@ class Exchange:
             except Refused as error:
                 logger.warning("node %d: %s", node_id, error)
             except Unavailable as error:
-                # What has no answer is asked again.
+                # The node repeats requests without an answer.
                 logger.warning("node %d: %s", node_id, error)
                 time.sleep(_RETRY_S[0])
         return answers, agent
 
     def _held(self, request: Request) -> Answer:
-        """The answer to a request. A poll without news is repeated, as it was signed: no process has to start for an answer without
-        news.
-        """
+        """Answer a request. A signed poll without news is repeated here, so that the node starts no process for an empty answer."""
         until = time.monotonic() + self._hold_s
         answer: Answer | None = None
         while True:
             began = time.monotonic()
             newer = self._service.answer(request)
-            # A signature that became too old in the meantime is no news.
+            # An error for a signature that expired meanwhile does not replace the previous answer.
             if answer is None or newer.status < 400:
                 answer = newer
             has_no_news = newer.status == 204 and "fedbo-resend" not in dict(newer.headers)
@@ -210,5 +208,5 @@ class Exchange:
 
 
 def counted(states: list[str]) -> dict[str, int]:
-    """How often each state is there."""
+    """Number of occurrences of each state."""
     return {state: states.count(state) for state in sorted(set(states))}

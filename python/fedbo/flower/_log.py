@@ -1,10 +1,10 @@
-"""The log of this package in an app's log."""
+"""Forwards the log of this package to the app's log."""
 
 import logging
 
 
 def show_log() -> None:
-    """Shows what this package logs where nobody has said where it goes."""
+    """Add a log handler for this package, unless one is configured."""
     logger = logging.getLogger("fedbo")
     if not logger.handlers:
         handler = logging.StreamHandler()

@@ -1,6 +1,6 @@
-"""Requests and answers of fedbo's protocol in the records of Flower's messages.
+"""Requests and answers of fedbo's protocol in the records of Flower messages.
 
-A message has the record ``fedbo`` with the word ``state``, and a record for each request or answer, whose body stands there byte for byte.
+A message has the record ``fedbo`` with the string ``state``, and a record for each request or answer with its body byte for byte.
 """
 
 from __future__ import annotations
@@ -11,23 +11,23 @@ from dataclasses import dataclass
 from flwr.app import ConfigRecord, RecordDict
 
 HEAD = "fedbo"
-"""The name of the record that is in every message."""
+"""Name of the record in every message."""
 ENDED = frozenset({"complete", "study-over", "failed", "none"})
-"""Words of a node that asks nothing more in this run."""
+"""States of a node that makes no further requests in this run."""
 _WORDS = ENDED | {"asking", "busy"}
 REQUESTS_MAX = 8
-"""Requests of one reply at most; an agent has three."""
+"""Maximum number of requests per reply. An agent has three."""
 
 Headers = list[tuple[str, str]]
 
 
 class Malformed(ValueError):
-    """Records that are none of these."""
+    """Records that do not follow this format."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """A request of an agent, signed where the protocol asks for it."""
+    """A request of an agent, signed if the protocol demands it."""
 
     id: bytes
     method: str
@@ -38,7 +38,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Answer:
-    """A coordinator's answer to the request of this name."""
+    """A coordinator's answer to the request with this id."""
 
     id: bytes
     status: int
@@ -47,7 +47,7 @@ class Answer:
 
 
 def write(state: str, parts: Iterable[Request | Answer] = ()) -> RecordDict:
-    """The content of a message."""
+    """Create the content of a message."""
     records = RecordDict({HEAD: ConfigRecord({"state": state})})
     for index, part in enumerate(parts):
         names, values = [name for name, _ in part.headers], [value for _, value in part.headers]
@@ -61,15 +61,15 @@ def write(state: str, parts: Iterable[Request | Answer] = ()) -> RecordDict:
 
 
 def state(records: RecordDict) -> str:
-    """The word of a node's message, one of those that are known: others would stand in the receiver's log."""
+    """Read the state from a node's message. Unknown states are refused, because the receiver logs the state."""
     word = _text(_record(records, HEAD), "state")
     if word not in _WORDS:
-        raise Malformed("'state' of a record is no word of this version of fedbo")
+        raise Malformed("'state' of a record is not a word of this version of fedbo")
     return word
 
 
 def requests(records: RecordDict) -> list[Request]:
-    """The requests of a message."""
+    """Read the requests of a message."""
     return [
         Request(_bytes(part, "id"), _text(part, "method"), _text(part, "target"), _headers(part), _bytes(part, "body"))
         for part in _parts(records)
@@ -77,7 +77,7 @@ def requests(records: RecordDict) -> list[Request]:
 
 
 def answers(records: RecordDict) -> list[Answer]:
-    """The answers of a message."""
+    """Read the answers of a message."""
     return [Answer(_bytes(part, "id"), _status(part), _headers(part), _bytes(part, "body")) for part in _parts(records)]
 
 
@@ -112,7 +112,7 @@ def _text(record: ConfigRecord, key: str) -> str:
 def _status(record: ConfigRecord) -> int:
     value = record.get("status")
     if not isinstance(value, int) or not 100 <= value < 600:
-        raise Malformed("'status' of a record is missing or no status of HTTP")
+        raise Malformed("'status' of a record is missing or not an HTTP status")
     return value
 
 
@@ -122,5 +122,5 @@ def _headers(record: ConfigRecord) -> Headers:
         raise Malformed("headers of a record are missing or not in their form")
     headers = [(name, value) for name, value in zip(names, values, strict=True) if isinstance(name, str) and isinstance(value, str)]
     if len(headers) != len(names):
-        raise Malformed("headers of a record are no texts")
+        raise Malformed("headers of a record are not texts")
     return headers

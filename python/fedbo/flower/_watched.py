@@ -1,6 +1,7 @@
-"""The program ``fedbo`` as a child that ends with whoever started it: when its standard input is closed.
+"""The program ``fedbo`` as a child process that ends with its parent, when its standard input is closed.
 
-The end of a process, however it comes, closes its pipes; a coordinator that outlived its ServerApp would keep its folder from the next.
+The operating system closes the pipes of a process however it ends. A coordinator that outlived its ServerApp would block its folder for
+the next one.
 """
 
 import os

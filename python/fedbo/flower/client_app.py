@@ -1,15 +1,15 @@
 """The ClientApp: an agent that runs until it would wait for an answer of its coordinator.
 
-The node's configuration names
+Keys of the node configuration:
 
 ``fedbo-agent``
-    the agent's file, ``agent.toml``: its folder, budget, and the command that is its objective;
+    File of the agent, ``agent.toml``, with its folder, its budget, and the command that is its objective.
 ``fedbo-objective``
-    in place of a command, a Python function as ``module:function``;
+    Python function to use instead of a command, as ``module:function``.
 ``fedbo-token``
-    a file with the token that enrols it, until it is enrolled.
+    File with the enrolment token. Required until the agent is enrolled.
 
-What the agent keeps stays in its folder on the SuperNode's machine.
+All data of the agent stays in its folder on the SuperNode's machine.
 """
 
 from __future__ import annotations
@@ -33,19 +33,20 @@ from fedbo.flower._log import show_log
 logger = logging.getLogger("fedbo.flower")
 
 _STATE = "fedbo"
-"""The record of a node's context that says what was asked for and when; all else is in the agent's folder."""
+"""Name of the record in a node's context that stores the pending challenge and the time of the last requests. All other state is in the
+agent's folder."""
 
 app = ClientApp()
 
 
 @app.query()
 def exchange(message: Message, context: Context) -> Message:
-    """Go on with the answers that a message carries; the reply carries the next requests."""
+    """Continue the agent with the answers of a message. The reply has its next requests."""
     show_log()
     try:
         content = _go_on(message.content, context)
     except Exception:
-        # The reason may tell of the node's data: it stays here.
+        # The reason may reveal data of the node, so it is only logged here.
         logger.exception("the agent of this node gave up")
         content = _records.write("failed")
     return Message(content, reply_to=message)
@@ -77,7 +78,7 @@ def _go_on(content: RecordDict, context: Context) -> RecordDict:
 
 
 def _joined(path: Path, mail: _fedbo.Mail, context: Context) -> bool:
-    """True once the agent is enrolled."""
+    """Continue the enrolment; return True once the agent is enrolled."""
     token = context.node_config.get("fedbo-token")
     if token is None:
         return True
@@ -86,7 +87,7 @@ def _joined(path: Path, mail: _fedbo.Mail, context: Context) -> bool:
         for name, keys in parameters.items():
             logger.info("parameter %s: %r", name, _space.from_keys(keys))
 
-    # A token that was used is of no more use, and its file may be gone.
+    # A token is used only once, so its file may have been deleted after the enrolment.
     file = Path(str(token))
     return not file.exists() or _fedbo.enrol_by_mail(path, file.read_text(), mail, show)
 

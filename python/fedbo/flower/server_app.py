@@ -1,7 +1,7 @@
-"""The ServerApp: a coordinator beside it, and the way of its agents through Flower's messages.
+"""The ServerApp: runs a coordinator, and forwards the requests of its agents from Flower's messages.
 
-The run's configuration names ``fedbo-data``, the coordinator's folder on the ServerApp's machine, and ``fedbo-study`` if it has several
-studies.
+Keys of the run configuration: ``fedbo-data``, the coordinator's folder on the ServerApp's machine, and ``fedbo-study``, required if the
+folder has several studies.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from fedbo.flower._records import ENDED
 logger = logging.getLogger("fedbo.flower")
 
 _LOOK_S = 20.0
-"""The interval at which the study's state is looked up."""
+"""Interval in seconds at which the state of the study is checked."""
 _LINGER_S = 120.0
-"""The time that nodes have to take the last releases once the study is finished."""
+"""Time in seconds that nodes have to fetch the last releases after the study is finished."""
 
 app = ServerApp()
 
 
 @app.main()
 def main(grid: Grid, context: Context) -> None:
-    """Serve the study until it is finished and its agents have what it released."""
+    """Serve the study until it is finished and its agents have its releases."""
     show_log()
     configured = context.run_config
     data = configured.get("fedbo-data") or os.environ.get("FEDBO_COORDINATOR")
@@ -50,7 +50,7 @@ def main(grid: Grid, context: Context) -> None:
 
 
 def _report(states: States, study: str) -> None:
-    """Logs how nodes and the study's agents ended. Raises an error if agents gave up."""
+    """Log the final states of the nodes and of the study's agents. Raise an error if agents gave up."""
     nodes = list(states.nodes.values())
     agents = [state for (of, _), state in states.agents.items() if of == study]
     logger.info("nodes: %s; agents: %s", counted(nodes), counted(agents))
@@ -58,13 +58,13 @@ def _report(states: States, study: str) -> None:
     if n_failed:
         raise Error(f"agents that gave up: {n_failed}; the logs of their SuperNodes say why")
     if "failed" in nodes:
-        logger.warning("nodes that gave up without a known agent, or whose agent came back elsewhere: %d", nodes.count("failed"))
+        logger.warning("nodes that gave up without a known agent, or with an agent now on another node: %d", nodes.count("failed"))
 
 
 class _End:
     """Decides when a run is over: when all agents have ended, or some time after the study is finished.
 
-    Nodes do not count: a site that comes back may have a new one, and anybody's says what it likes.
+    Nodes do not count: a restarted site may have a new node, and a node may report any state.
     """
 
     def __init__(self, coordinator: Coordinator, study: str) -> None:

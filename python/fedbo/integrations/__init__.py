@@ -1,4 +1,4 @@
-"""fedbo beside other packages: a module for each, imported only when it is asked for.
+"""Integrations of fedbo with other packages. Each module is imported only on demand.
 
     >>> from fedbo.integrations.optuna import FedboSampler  # doctest: +SKIP
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 
 def missing(package: str, extra: str) -> ImportError:
-    """The error that says how to install a package that an integration needs."""
+    """Create the error for a missing package of an integration, with installation instructions."""
     return ImportError(
         f'fedbo.integrations.{extra} needs {package}, which is not installed; install it with: pip install "fedbo[{extra}]"',
         name=package,

@@ -1,4 +1,4 @@
-"""Queries for trials that another framework keeps, over parameters whose choices may be anything."""
+"""Queries for trials that another framework stores, over parameters with choices of any type."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from fedbo._errors import DefinitionError
 from fedbo._space import Categorical, Float, Int, Parameter
 
 Code: TypeAlias = dict[str, int | float]
-"""A point as the native module is given it: grids and choices by their index."""
+"""A point as passed to the native module: values on grids and choices are given by their index."""
 
 Ended: TypeAlias = tuple[Code, float | None, str]
-"""A trial that has ended: its point, its value (None if it failed), its source."""
+"""An ended trial: its point, its value (``None`` if it failed), and the source of its point."""
 
 GRID_DUST = 1e-8
-"""Share of a step by which a number may miss a value of a grid and still mean it, as in Optuna."""
+"""Tolerance for numbers on a grid, as a fraction of the step; the same as in Optuna."""
 
 
 def choices(given: Iterable[object]) -> Categorical:
-    """A parameter with choices of any type, which :class:`Queries` takes though no study does."""
+    """Create a parameter with choices of any type. :class:`Queries` accepts it, but a study does not."""
     return Categorical(tuple(given))  # type: ignore[arg-type]
 
 
 def new_seed() -> int:
-    """A seed for those who gave none."""
+    """Draw a seed, if the user gave none."""
     return secrets.randbits(31)
 
 
@@ -57,7 +57,7 @@ class _Range:
 
 
 class _Grid:
-    """Numbers a step apart, by their index."""
+    """Numbers on a grid, encoded by their index."""
 
     def __init__(self, name: str, given: Float | Int) -> None:
         assert given.step is not None
@@ -67,7 +67,7 @@ class _Grid:
             raise DefinitionError(f"parameter {name!r}: expected low <= high and a step above 0, got {given}")
         self.is_int = isinstance(given, Int)
         self.low, self.step = given.low, given.step
-        # The last value that the range holds.
+        # The largest grid value inside the range.
         n_steps = int((given.high - given.low) / given.step + GRID_DUST)
         self.high = min(given.low + n_steps * given.step, given.high)
         self.n_steps = n_steps
@@ -89,7 +89,7 @@ class _Grid:
 
 
 class _Choices:
-    """Choices of any type, by their index."""
+    """Choices of any type, encoded by their index."""
 
     def __init__(self, name: str, given: Categorical) -> None:
         self.choices: Sequence[Any] = tuple(given.choices)
@@ -122,9 +122,9 @@ def _is_equal(a: Any, b: Any) -> bool:
 
 
 class Queries:
-    """The next point of a search space after trials that somebody else keeps.
+    """Proposes points of a search space for trials that are stored elsewhere.
 
-    What it returns is a function of its arguments and of what :meth:`propose` is given: it keeps a cache alone.
+    A proposal depends only on the arguments of the constructor and of :meth:`propose`. The only internal state is a cache.
     """
 
     def __init__(
@@ -142,7 +142,7 @@ class Queries:
         self._codecs = {name: _codec(name, parameter) for name, parameter in space.items()}
         self.noisy = noisy
         free = [name for name, codec in self._codecs.items() if not codec.single]
-        # Names of other frameworks may hold what no name here may; then parameters go by their places.
+        # Other frameworks allow names that are invalid here. If one occurs, parameters are named by their positions.
         is_usable = all(map(_is_name, free))
         self._keys = {name: name if is_usable else f"p{place}" for place, name in enumerate(free)}
         self._text: str | None = None
@@ -171,9 +171,9 @@ class Queries:
         return {**self.__dict__, "_native": None}
 
     def encode(self, params: Mapping[str, Any]) -> Code | None:
-        """A point in the form in which it is told; None if a parameter is missing or has a value outside of the space.
+        """Encode a point. Return ``None`` if a parameter is missing or its value is outside the space.
 
-        A parameter of a single value may be missing.
+        A parameter with a single possible value may be missing.
         """
         code: Code = {}
         for name, codec in self._codecs.items():
@@ -186,13 +186,13 @@ class Queries:
         return code
 
     def decode(self, code: Mapping[str, int | float]) -> dict[str, Any]:
-        """The point that an encoded one stands for."""
+        """Decode a point."""
         return {name: codec.decode(code[name]) for name, codec in self._codecs.items()}
 
     def propose(
         self, told: Sequence[Ended], open_points: Sequence[Code], number: int
     ) -> tuple[Code, str] | None:
-        """The point of trial ``number`` and its source; None if every point was tried."""
+        """Propose the point of trial ``number`` and return it with its source; ``None`` if every point was tried."""
         fixed: Code = {}
         for name, codec in self._codecs.items():
             if codec.single:
@@ -200,7 +200,7 @@ class Queries:
                 assert value is not None
                 fixed[name] = value
         native = self._open()
-        if native is None:  # a single point
+        if native is None:  # the space has a single point
             return None if (told or open_points) and not self.noisy else (fixed, "initial")
         proposed = native.propose(
             [(self._free(code), value, source) for code, value, source in told],

@@ -1,4 +1,4 @@
-"""A study as a tracker sees it: its identity, a trial as it is stored, the best value up to it."""
+"""The data about a study that experiment trackers need: its identity, its stored trials, and its best values."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from fedbo._trial import Trial
 
 @dataclass(frozen=True)
 class Told:
-    """A trial that was told, as it is stored."""
+    """A told trial, as stored."""
 
     trial: Trial
     began_ms: int
-    """The time of asking for the study's first trial, in milliseconds since 1970: it tells studies of equal names apart."""
+    """Time at which the study's first trial was asked for, in milliseconds since 1970. It distinguishes studies of the same name."""
     order: int
-    """Its place in the order of telling, from 0."""
+    """Position in the order of telling, from 0."""
     best: float | None
-    """The best value up to it."""
+    """The best value up to and including this trial."""
 
 
 def told(study: Study, trial: Trial) -> Told:
-    """What a tracker is to know of a trial that was told."""
+    """Read a told trial with the data that a tracker needs."""
     trials = study.trials
     stored = trials[trial.number]
     first = trials[0].asked_at

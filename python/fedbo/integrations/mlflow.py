@@ -1,17 +1,18 @@
-"""Trials as runs of MLflow, while the study runs.
-
-``fedbo export STUDY --to mlflow:URL`` writes the same runs afterwards, and adds to these what they lack.
-"""
+"""Logging of trials as MLflow runs: while the study runs, or afterwards."""
 
 from __future__ import annotations
 
+import os
+import urllib.parse
 from typing import Any
 
+from fedbo._errors import Error
 from fedbo._executors import describe
 from fedbo._objective import logger
 from fedbo._require import require
 from fedbo._study import Study
 from fedbo._trial import Trial
+from fedbo._worker import _is_loopback
 from fedbo.integrations._runs import Told, told
 
 _TAG_CHARS_MAX = 5000
@@ -20,20 +21,20 @@ _PARAMS_MAX = 100
 
 
 class MLflowCallback:
-    """Logs every trial that was told as a run of MLflow, below one run for the study.
+    """Logs every told trial as an MLflow run, nested in a run for the study.
 
-    A trial's run has its parameters, the metric ``value`` (if it has one), the metric ``report`` by epoch, and the tags
-    ``fedbo.study``, ``fedbo.trial``, ``fedbo.state`` and ``fedbo.source``; the study's run has ``value`` and ``best`` by place in
-    the order of telling. A study that goes on later goes on in the same run.
+    The run of a trial has its parameters, the metric ``value`` (if it has one), the metric ``report`` by epoch, and the tags
+    ``fedbo.study``, ``fedbo.trial``, ``fedbo.state`` and ``fedbo.source``. The run of the study has the metrics ``value`` and ``best``
+    by position in the order of telling. A resumed study continues in the same run.
 
     ``tracking_uri``
-        The place of the runs; by default MLflow's own (``MLFLOW_TRACKING_URI``).
+        Tracking URI. Defaults to MLflow's own setting (``MLFLOW_TRACKING_URI``).
     ``experiment``
-        The experiment, created if there is none; by default ``"fedbo"``.
+        Name of the experiment, which is created if it does not exist. Defaults to ``"fedbo"``.
 
-    A server that cannot be reached for the first trial is an error; what fails later is a warning, and the study goes on.
+    An unreachable server at the first trial is an error. Later failures are logged as warnings, and the study continues.
 
-    Raises ImportError if neither mlflow nor mlflow-skinny is installed. Needs ``study.optimize(..., callbacks=[...])``::
+    Raises ImportError if neither mlflow nor mlflow-skinny is installed. Pass the callback to ``study.optimize(..., callbacks=[...])``::
 
         from fedbo.integrations.mlflow import MLflowCallback
 
@@ -44,13 +45,14 @@ class MLflowCallback:
         mlflow = require("mlflow", "mlflow-skinny", "MLflowCallback")
         self._entities: Any = mlflow.entities
         self._exception: type[Exception] = mlflow.exceptions.MlflowException
+        _reach_directly(tracking_uri if tracking_uri is not None else str(mlflow.get_tracking_uri()))
         self._client: Any = mlflow.MlflowClient(tracking_uri)
         self._experiment = experiment if experiment is not None else "fedbo"
         self._experiment_id: str | None = None
         self._studies: dict[tuple[str, int], str] = {}
 
     def __call__(self, study: Study, trial: Trial) -> None:
-        """Log a trial that was told."""
+        """Log a told trial."""
         now = told(study, trial)
         try:
             self._log(study, now)
@@ -58,8 +60,7 @@ class MLflowCallback:
             if not self._studies:
                 raise
             logger.warning(
-                "study %r: MLflow does not take trial %d: %s. The study goes on; afterwards 'fedbo export STUDY --to mlflow:URL' adds "
-                "what is missing there",
+                "study %r: MLflow does not take trial %d: %s. The study continues; log_study(study) adds the missing data afterwards",
                 study.name,
                 trial.number,
                 describe(error),
@@ -68,11 +69,56 @@ class MLflowCallback:
     def _log(self, study: Study, now: Told) -> None:
         trial, began = now.trial, now.began_ms
         run_id = self._study_run(study, began)
-        known = self._find(study, began, trial.number)
-        if known is None:
+        if self._find(study, began, trial.number) is None:
+            self._log_trial(study, began, run_id, trial)
+            if trial.value is not None and now.best is not None:
+                self._client.log_batch(run_id, metrics=self._progress(now.order, trial, now.best))
+        self._client.set_terminated(run_id, "FINISHED", _told_ms(trial))
+
+    def _log_all(self, study: Study) -> int:
+        """Log the told trials that the experiment lacks, and return their number."""
+        trials = study.trials
+        first = trials[0].asked_at if trials else None
+        if first is None:
+            raise Error(f"study {study.name!r} has no trial to log yet")
+        began = round(first.timestamp() * 1e3)
+        run_id = self._study_run(study, began)
+        runs = self._runs(study, began)
+        told = sorted((trial for trial in trials if trial._order is not None), key=lambda trial: trial._order or 0)
+        n_logged = 0
+        for trial in told:
+            known = runs.get(str(trial.number))
+            if known is None or known.info.status == "RUNNING":
+                self._log_trial(study, began, run_id, trial, None if known is None else str(known.info.run_id))
+                n_logged += 1
+        better = min if study.direction == "minimize" else max
+        best: float | None = None
+        metrics = []
+        for trial in told:
+            if trial.value is None:
+                continue
+            if trial.feasible:
+                best = trial.value if best is None else better(best, trial.value)
+            metrics += self._progress(trial._order or 0, trial, best)
+        self._add_metrics(run_id, metrics, is_new=False)
+        if told:
+            self._client.set_terminated(run_id, "FINISHED", _told_ms(told[-1]))
+        return n_logged
+
+    def _progress(self, order: int, trial: Trial, best: float | None) -> list[Any]:
+        """Metrics of a trial in the study's run."""
+        metrics = [] if trial.value is None else [self._metric("value", trial.value, trial, order)]
+        if best is not None:
+            metrics.append(self._metric("best", best, trial, order))
+        return metrics
+
+    def _log_trial(self, study: Study, began: int, parent: str, trial: Trial, run_id: str | None = None) -> None:
+        """Log a trial in a new run, or complete the run that an interruption left open."""
+        is_new = run_id is None
+        if run_id is None:
             start_ms = _told_ms(trial) - round((trial.seconds or 0.0) * 1e3)
             tags = {
-                "mlflow.parentRunId": run_id,
+                "mlflow.parentRunId": parent,
                 **_identity(study, began),
                 "fedbo.trial": str(trial.number),
                 "fedbo.state": trial.state,
@@ -83,26 +129,25 @@ class MLflowCallback:
             created = self._client.create_run(
                 self._id(), start_time=start_ms, tags=tags, run_name=f"trial {trial.number}"
             )
-            self._log_trial(created.info.run_id, trial)
-        if known is None and trial.value is not None and now.best is not None:
-            metrics = [
-                self._metric("value", trial.value, trial, now.order),
-                self._metric("best", now.best, trial, now.order),
-            ]
-            self._client.log_batch(run_id, metrics=metrics)
-        self._client.set_terminated(run_id, "FINISHED", _told_ms(trial))
-
-    def _log_trial(self, run_id: str, trial: Trial) -> None:
+            run_id = str(created.info.run_id)
         params = [self._entities.Param(name, str(value)) for name, value in trial.params.items()]
         for first in range(0, len(params), _PARAMS_MAX):
             self._client.log_batch(run_id, params=params[first : first + _PARAMS_MAX])
+        last = trial.reports[-1][0] if trial.reports else 0
+        numbers = {"value": trial.value, **trial.outcomes}
         metrics = [self._metric("report", value, trial, epoch) for epoch, value in trial.reports]
-        if trial.value is not None:
-            last = trial.reports[-1][0] if trial.reports else 0
-            metrics.append(self._metric("value", trial.value, trial, last))
+        metrics += [self._metric(name, value, trial, last) for name, value in numbers.items() if value is not None]
+        self._add_metrics(run_id, metrics, is_new=is_new)
+        self._client.set_terminated(run_id, "FAILED" if trial.state == "failed" else "FINISHED", _told_ms(trial))
+
+    def _add_metrics(self, run_id: str, metrics: list[Any], *, is_new: bool) -> None:
+        """Log the metrics whose steps the run lacks: MLflow would append a repeated one."""
+        if not is_new:
+            keys = {metric.key for metric in metrics}
+            known = {(key, each.step) for key in keys for each in self._client.get_metric_history(run_id, key)}
+            metrics = [metric for metric in metrics if (metric.key, metric.step) not in known]
         for first in range(0, len(metrics), _METRICS_MAX):
             self._client.log_batch(run_id, metrics=metrics[first : first + _METRICS_MAX])
-        self._client.set_terminated(run_id, "FAILED" if trial.state == "failed" else "FINISHED", _told_ms(trial))
 
     def _metric(self, key: str, value: float, trial: Trial, step: int) -> Any:
         return self._entities.Metric(key, value, _told_ms(trial), step)
@@ -130,21 +175,55 @@ class MLflowCallback:
         return self._studies[key]
 
     def _find(self, study: Study, began: int, trial: int | None) -> str | None:
-        """The run of a trial, or of the study itself."""
+        """Find the run of a trial, or of the study itself if ``trial`` is None."""
+        name = "" if trial is None else str(trial)
+        run = self._runs(study, began, trial).get(name)
+        return None if run is None else str(run.info.run_id)
+
+    def _runs(self, study: Study, began: int, trial: int | None = None) -> dict[str, Any]:
+        """Find runs by the number of the trial; that of the study itself has the empty name."""
         wanted = f"tags.`fedbo.began` = '{began}'"
         if trial is not None:
             wanted += f" and tags.`fedbo.trial` = '{trial}'"
+        found: dict[str, Any] = {}
         token = None
         while True:
             runs = self._client.search_runs([self._id()], wanted, page_token=token)
             for run in runs:
-                tags = run.data.tags
-                of_trial = tags.get("fedbo.trial")
-                if tags.get("fedbo.study") == study.name and of_trial == (None if trial is None else str(trial)):
-                    return str(run.info.run_id)
+                if run.data.tags.get("fedbo.study") == study.name:
+                    found[run.data.tags.get("fedbo.trial", "")] = run
             token = runs.token
             if not token:
-                return None
+                return found
+
+
+def log_study(study: Study, tracking_uri: str | None = None, experiment: str | None = None) -> int:
+    """Log the told trials of a study that MLflow lacks, in the form of :class:`MLflowCallback`, and return their number.
+
+    Works on a study of any origin, also while it runs (``Study.load("sqlite:study.db")``). Repeated calls add what is new, and
+    complete what an interruption left open. ``tracking_uri`` and ``experiment`` are those of :class:`MLflowCallback`.
+
+    Raises ImportError if neither mlflow nor mlflow-skinny is installed, and MLflow's exception if the server fails::
+
+        from fedbo.integrations.mlflow import log_study
+
+        log_study(fedbo.Study.load("sqlite:study.db"), "http://127.0.0.1:5000", "resnet")
+    """
+    return MLflowCallback(tracking_uri, experiment)._log_all(study)
+
+
+def _reach_directly(uri: str) -> None:
+    """Add a server on this machine to ``NO_PROXY``. Otherwise MLflow's client would send its credentials to the proxy of ``HTTP_PROXY``."""
+    try:
+        host = urllib.parse.urlsplit(uri).hostname
+    except ValueError:
+        return
+    if host is None or not uri.startswith(("http://", "https://")) or not (_is_loopback(host) or host.endswith(".localhost")):
+        return
+    name = "no_proxy" if os.environ.get("no_proxy") else "NO_PROXY"
+    listed = os.environ.get(name, "")
+    if host not in listed.replace(" ", "").split(","):
+        os.environ[name] = f"{listed},{host}" if listed else host
 
 
 def _identity(study: Study, began: int) -> dict[str, str]:

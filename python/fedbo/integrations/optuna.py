@@ -1,4 +1,4 @@
-"""fedbo inside Optuna: a sampler of one party, a sampler that an agent of a federation drives, and old studies from Optuna's.
+"""fedbo in Optuna: a sampler for one party, a sampler driven by an agent of a federation, and the import of Optuna studies.
 
     import optuna
     from fedbo.integrations.optuna import FedboSampler
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import threading
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -44,34 +45,34 @@ from fedbo.integrations._queries import Code, Ended, Queries, choices, new_seed
 __all__ = ["AskedTrial", "Asker", "FedboSampler", "FederatedSampler", "import_study"]
 
 SOURCE = "fedbo:source"
-"""The user attribute of a trial that names the source of its point, as ``Trial.source``; dashboards show it."""
+"""User attribute of a trial with the source of its point, like ``Trial.source``. Dashboards show it."""
 
 PARAMS = "fedbo:params"
-"""The system attribute of a trial with the point that was proposed for it, before its objective has asked for all of it."""
+"""System attribute of a trial with its proposed point, readable before the objective has asked for all parameters."""
 
 FIXED = "fixed_params"
 """Optuna's system attribute with the values of an enqueued trial."""
 
 OVERTAKEN_MAX = 10
-"""The number of times that a sampler makes way for another process that proposed the same point at the same moment."""
+"""Maximum number of attempts to propose a point that no other process has proposed at the same time."""
 
 
 class _WithIndependent(BaseSampler):
-    """A sampler of studies of one objective that leaves parameters outside of its search space to another sampler."""
+    """A sampler for single-objective studies that leaves parameters outside its search space to another sampler."""
 
     def __init__(self, independent_sampler: BaseSampler, warns: bool) -> None:
         self._independent_sampler = independent_sampler
         self._warns = _Warnings(type(self).__name__, warns)
 
     def _is_meant(self, study: optuna.Study, trial: FrozenTrial, name: str) -> bool:
-        """True if a parameter needs no warning when it is sampled independently."""
+        """Return True if the parameter may be sampled independently without a warning."""
         raise NotImplementedError
 
     def _check(self, study: optuna.Study) -> None:
         _check_single_objective(type(self).__name__, study)
 
     def reseed_rng(self) -> None:
-        """Reseed the independent sampler; draws of this one need no other seed in another worker."""
+        """Reseed the independent sampler. This sampler needs no other seed in another worker."""
         self._independent_sampler.reseed_rng()
 
     def sample_independent(
@@ -81,14 +82,14 @@ class _WithIndependent(BaseSampler):
         param_name: str,
         param_distribution: BaseDistribution,
     ) -> Any:
-        """A parameter outside of the search space, by the independent sampler."""
+        """Sample a parameter outside the search space with the independent sampler."""
         self._check(study)
         if self._warns.is_new(param_name) and not self._is_meant(study, trial, param_name):
             self._warns.independent(param_name, trial, self._independent_sampler)
         return self._independent_sampler.sample_independent(study, trial, param_name, param_distribution)
 
     def before_trial(self, study: optuna.Study, trial: FrozenTrial) -> None:
-        """Let the independent sampler prepare."""
+        """Let the independent sampler prepare for the trial."""
         self._independent_sampler.before_trial(study, trial)
 
     def after_trial(
@@ -98,32 +99,33 @@ class _WithIndependent(BaseSampler):
         state: TrialState,
         values: Sequence[float] | None,
     ) -> None:
-        """Let the independent sampler know of the end."""
+        """Notify the independent sampler of the end of the trial."""
         self._independent_sampler.after_trial(study, trial, state, values)
 
 
 class FedboSampler(_WithIndependent):
-    """A sampler that asks a strategy of fedbo for the next point, in studies of one objective.
+    """A sampler for single-objective studies that proposes points by a fedbo strategy.
 
-    Everything that it knows of a study is read from the study itself, so any number of threads and processes may sample for one
-    study, on any storage of Optuna's. Failed and pruned trials are points that did not succeed: they are not tried again, and
-    strategies keep away from places where many fail. Trials that run or wait are taken into account as open points.
+    The sampler reads all its data from the study, so any number of threads and processes may sample for one study, on any Optuna
+    storage. Points of failed and pruned trials are not tried again, and strategies avoid regions with many failures. Running and
+    waiting trials are taken into account as open points.
 
     ``search_space``
-        The distributions of the parameters, Optuna's or fedbo's, by name. By default the parameters that every complete trial
-        has had, as in Optuna's own samplers; then the first trial is sampled independently.
+        Distributions of the parameters by name, Optuna's or fedbo's. Defaults to the parameters that all complete trials have in
+        common, as in Optuna's own samplers; the first trial is then sampled independently.
     ``strategy``, ``strategy_options``
         The strategy, by its name in a ``study.toml``, and its options there.
     ``n_startup_trials``
-        Number of initial points of a Sobol sequence; by default two for each coordinate, from 5 to 20.
+        Number of initial points of a Sobol sequence. Defaults to two per parameter, but at least 5 and at most 20.
     ``seed``
-        The seed of every draw: equal trials and seeds give equal points. By default another one each time.
+        Seed of all random numbers: equal trials and seeds give equal points. By default, the seed is random.
     ``noisy``
-        True if values of one point differ: points may then be tried again. If not, they are where no other is left.
+        True if repeated evaluations of a point give different values. Points may then be tried again. If False, they are tried again
+        only once every point was tried.
     ``independent_sampler``
-        The sampler of all other parameters, such as conditional ones; by default ``RandomSampler``.
+        Sampler of all other parameters, such as conditional ones. Defaults to ``RandomSampler``.
     ``warn_independent_sampling``
-        Log a warning for each parameter that the independent sampler is asked for.
+        Log a warning for each parameter that is sampled independently.
 
     >>> import optuna
     >>> optuna.logging.set_verbosity(optuna.logging.WARNING)
@@ -156,12 +158,12 @@ class FedboSampler(_WithIndependent):
         }
         super().__init__(independent_sampler or RandomSampler(seed=seed), warn_independent_sampling)
         self._forget()
-        # What cannot be used is refused here, not in the first trial.
+        # Invalid arguments raise here instead of in the first trial.
         space = self._search_space or {"x": FloatDistribution(0.0, 1.0)}
         Queries("FedboSampler", _parameters(space), direction="minimize", **self._options)
 
     def _forget(self) -> None:
-        """Begin anew in this process."""
+        """Start with an empty cache and a new lock in this process."""
         self._process = os.getpid()
         self._cache: tuple[object, Queries] | None = None
         self._lock = threading.Lock()
@@ -177,7 +179,7 @@ class FedboSampler(_WithIndependent):
     def infer_relative_search_space(
         self, study: optuna.Study, trial: FrozenTrial
     ) -> dict[str, BaseDistribution]:
-        """The given search space, or what all complete trials have in common; without parameters that have a single value."""
+        """The given search space, or the parameters common to all complete trials, without those that have a single value."""
         self._check(study)
         space = self._search_space
         if space is None:
@@ -188,12 +190,12 @@ class FedboSampler(_WithIndependent):
     def sample_relative(
         self, study: optuna.Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
     ) -> dict[str, Any]:
-        """The strategy's point, given all trials of the study."""
+        """Propose a point by the strategy, given all trials of the study."""
         self._check(study)
         fixed = trial.system_attrs.get(FIXED, {})
         if not search_space or search_space.keys() <= fixed.keys():
             return {}
-        if self._process != os.getpid():  # in a fork, a thread that is not here may hold the lock
+        if self._process != os.getpid():  # after a fork, the lock may be held by a thread of the parent
             self._forget()
         with self._lock:
             queries = self._queries(study, search_space)
@@ -212,7 +214,7 @@ class FedboSampler(_WithIndependent):
                     assert proposed is not None
                 code, source = proposed
                 params = queries.decode(code)
-                # Others see the point before the objective has asked for all of it.
+                # Other processes can see the point before the objective has asked for all parameters.
                 study._storage.set_trial_system_attr(trial._trial_id, PARAMS, params)
                 if queries.noisy or not _is_tried(code, *_told_and_open(queries, study, trial)):
                     break
@@ -236,7 +238,7 @@ class FedboSampler(_WithIndependent):
         return self._cache[1]
 
     def _is_meant(self, study: optuna.Study, trial: FrozenTrial, name: str) -> bool:
-        # The first trial of a study without a given space is always sampled so.
+        # Without a given space, the first trial of a study is always sampled independently.
         if self._search_space is None and not study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,)):
             return True
         return name in self.infer_relative_search_space(study, trial)
@@ -247,48 +249,47 @@ class AskedTrial(Protocol):
 
     @property
     def number(self) -> int:
-        """Its number with the agent."""
+        """The agent's number for the trial."""
         ...
 
     @property
     def params(self) -> Mapping[str, Value]:
-        """Its point."""
+        """The point."""
         ...
 
     @property
     def source(self) -> str:
-        """The source of its point."""
+        """Source of the point."""
         ...
 
 
 class Asker(Protocol):
-    """Whatever asks for points and is told what they are worth: ``fedbo.Agent``, or a :class:`fedbo.Study`."""
+    """Anything that proposes points and is told their values: a ``fedbo.Agent`` or a :class:`fedbo.Study`."""
 
     def ask(self) -> Any:
-        """The next trial, an :class:`AskedTrial`."""
+        """Ask for the next trial, an :class:`AskedTrial`."""
 
     def tell(self, trial: Any, value: float | None = None, *, failed: str | None = None) -> object:
-        """Tell the value of a trial, or why it failed."""
+        """Tell the value of a trial, or the reason of its failure."""
 
 
 class FederatedSampler(_WithIndependent):
-    """A sampler that takes its points from an agent of a federation, in a study of one objective.
+    """A sampler for single-objective studies that takes its points from an agent of a federation.
 
-    Every trial of the Optuna study is one of the agent's, which is told its value, or that it failed or was pruned, before the
-    trial ends. What the agent exchanges with others, and when, is its own business: nothing of that is kept in Optuna's storage. An
-    agent belongs to one process, and so does this sampler.
+    Every trial of the Optuna study is a trial of the agent. The agent is told its value, its failure or its pruning before the trial
+    ends. Nothing that the agent exchanges with others is stored in Optuna's storage. An agent belongs to one process, and so does
+    this sampler.
 
     ``space``
-        The federation's search space: fedbo's parameters by name, or Optuna's distributions.
+        Search space of the federation: fedbo's parameters by name, or Optuna's distributions.
     ``agent``
-        Anything with ``ask()`` and ``tell(trial, value)`` or ``tell(trial, failed="why")``.
+        Any object with ``ask()`` and ``tell(trial, value)`` or ``tell(trial, failed="why")``.
     ``independent_sampler``
-        The sampler of parameters outside of the federation's space, of which the agent learns nothing; by default
-        ``RandomSampler``.
+        Sampler of parameters outside the federation's space, which the agent does not see. Defaults to ``RandomSampler``.
     ``warn_independent_sampling``
-        Log a warning for each such parameter.
+        Log a warning for each parameter that is sampled independently.
 
-    An enqueued trial that fixes a parameter of the shared space is none of the agent's: it is not told.
+    An enqueued trial that fixes a parameter of the shared space is not a trial of the agent, which is not told its result.
 
     >>> import optuna, fedbo
     >>> optuna.logging.set_verbosity(optuna.logging.WARNING)
@@ -323,19 +324,19 @@ class FederatedSampler(_WithIndependent):
     def infer_relative_search_space(
         self, study: optuna.Study, trial: FrozenTrial
     ) -> dict[str, BaseDistribution]:
-        """The federation's search space."""
+        """Return the search space of the federation."""
         self._check(study)
         return dict(self._space)
 
     def sample_relative(
         self, study: optuna.Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
     ) -> dict[str, Any]:
-        """The agent's next point."""
+        """Ask the agent for its next point."""
         self._check(study)
         fixed = trial.system_attrs.get(FIXED, {})
         if fixed.keys() & self._space.keys():
             return {}
-        with self._asking:  # while others may tell
+        with self._asking:  # a lock of its own, so that other threads can tell results meanwhile
             asked: AskedTrial = self._agent.ask()
             self._hold((study.study_name, trial.number), asked)
         params = dict(asked.params)
@@ -355,7 +356,7 @@ class FederatedSampler(_WithIndependent):
                         f"trial {asked.number} of the agent is being evaluated, as trial {other[1]} of study {other[0]!r}: this agent "
                         "has one trial at a time, so use optimize(n_jobs=1)"
                     )
-                # It was left without an end: the agent gives it once more.
+                # The trial was abandoned without a result, so the agent returns it again.
                 del self._held[other]
             self._held[key] = (asked, thread)
 
@@ -369,7 +370,7 @@ class FederatedSampler(_WithIndependent):
         state: TrialState,
         values: Sequence[float] | None,
     ) -> None:
-        """Tell the agent how the trial ended."""
+        """Tell the agent the result of the trial."""
         super().after_trial(study, trial, state, values)
         with self._lock:
             asked, _ = self._held.pop((study.study_name, trial.number), (None, 0))
@@ -407,22 +408,25 @@ def import_study(
     space: Mapping[str, BaseDistribution | ParameterLike] | None = None,
     noisy: bool | None = None,
 ) -> fedbo.Study:
-    """A study of fedbo with the complete trials of one of Optuna's, in the order in which they ended.
+    """Create a fedbo study from the complete trials of an Optuna study, in the order of their ends.
 
-    New studies learn from it: ``fedbo.Study(.., old_studies=["sqlite:old.db"])``. Where the storage holds this study already, the
-    trials that it has not yet are added; so an import that was interrupted goes on when it is done again.
+    New studies can learn from it: ``fedbo.Study(.., old_studies=["sqlite:old.db"])``. If the storage already has the study, only
+    missing trials are added, so an interrupted import can be repeated.
 
     ``optuna_study``
-        The study, of one objective.
+        The study, for instance ``optuna.load_study(study_name="ovens", storage="sqlite:///optuna.db")``. Several objectives get the
+        study's metric names, or ``objective_0``, and so on. Constraints (``constraints_func``, ``set_constraint``) are at most 0, and
+        are called ``constraint_0``, and so on, or by their keys.
     ``storage``, ``name``
-        The place and the name of the new study; the name is by default that of Optuna's.
+        Storage and name of the new study. The name defaults to that of the Optuna study.
     ``space``
-        The search space; by default the parameters that all complete trials have in common. The choice None becomes the text
+        The search space. Defaults to the parameters that all complete trials have in common. The choice None becomes the string
         "None".
     ``noisy``
-        True if values of one point differ; by default as the stored study says, or if a point occurs twice.
+        True if repeated evaluations of a point give different values. Defaults to the setting of the stored study; for a new study,
+        to True if a point occurs twice.
 
-    Trials with an infinite value or with a point outside of the space are left out.
+    Trials with an infinite number, without some of the parameters or constraints, or with a point outside the space are skipped.
 
     >>> import optuna
     >>> optuna.logging.set_verbosity(optuna.logging.WARNING)
@@ -431,7 +435,6 @@ def import_study(
     >>> len(import_study(old).trials)
     5
     """
-    _check_single_objective("import_study", optuna_study)
     complete = optuna_study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
     if space is None:
         distributions = optuna.search_space.intersection_search_space(list(complete))
@@ -440,42 +443,66 @@ def import_study(
     distributions = {key: each for key, each in distributions.items() if not each.single()}
     if not distributions:
         raise DefinitionError(
-            f"the complete trials of study {optuna_study.study_name!r} have no parameter in common; say which are meant by space="
+            f"the complete trials of study {optuna_study.study_name!r} have no parameter in common; choose the parameters with space="
         )
-    points: list[tuple[dict[str, Value], float]] = []
+    constraints = sorted({key for trial in complete for key in _constraints(trial)})
+    points: list[tuple[dict[str, Value], list[float]]] = []
     for trial in sorted(complete, key=_order_of_ending):
-        value = trial.value
-        if value is None or not math.isfinite(value) or not distributions.keys() <= trial.params.keys():
+        bounded = _constraints(trial)
+        if bounded.keys() != set(constraints) or not distributions.keys() <= trial.params.keys():
+            continue
+        numbers = [*(trial.values or ()), *(bounded[key] for key in constraints)]
+        if not all(math.isfinite(number) for number in numbers):
             continue
         given = {key: trial.params[key] for key in distributions}
         if all(each._contains(each.to_internal_repr(given[key])) for key, each in distributions.items()):
-            points.append(({key: _storable(each) for key, each in given.items()}, value))
+            points.append(({key: _storable(each) for key, each in given.items()}, numbers))
     name, address = name or optuna_study.study_name, storage_address(storage)
     if noisy is None:
         noisy = _stored_noise(address, name)
     if noisy is None:
         noisy = len({repr(point) for point, _ in points}) < len(points)
-    maximizes = optuna_study.direction == optuna.study.StudyDirection.MAXIMIZE
+    directions = [
+        "maximize" if each == optuna.study.StudyDirection.MAXIMIZE else "minimize" for each in optuna_study.directions
+    ]
     parameters = {
         key: Categorical([_storable(choice) for choice in each.choices]) if isinstance(each, Categorical) else each
         for key, each in _parameters(distributions).items()
     }
-    tables = study_tables(
-        name, parameters, direction="maximize" if maximizes else "minimize", storage=address, noisy=noisy
-    )
+    direction = directions[0] if len(directions) == 1 else None
+    tables: dict[str, Any] = study_tables(name, parameters, direction=direction, storage=address, noisy=noisy)
+    if direction is None:
+        names = optuna_study.metric_names or [f"objective_{index}" for index in range(len(directions))]
+        tables["objectives"] = [
+            {"name": each, "direction": direction} for each, direction in zip(names, directions, strict=True)
+        ]
+    if constraints:
+        tables["constraints"] = [{"name": key, "at_most": 0.0} for key in constraints]
     return fedbo.Study._imported(tables, points)
 
 
+def _constraints(trial: FrozenTrial) -> dict[str, float]:
+    """The finite constraint values of a trial by name."""
+    found: dict[str, float] = {}
+    for attribute, value in trial.system_attrs.items():
+        if attribute == "constraints":
+            found |= {f"constraint_{index}": float(number) for index, number in enumerate(value)}
+        elif attribute.startswith("constraints:"):
+            key = re.sub(r"[^\w.-]", "_", attribute.removeprefix("constraints:"))
+            found[f"constraint_{key}" if key.isdigit() else key] = float(value)
+    return found
+
+
 def _stored_noise(storage: str, name: str) -> bool | None:
-    """Whether a stored study is noisy; None if there is none."""
+    """The setting ``noisy`` of a stored study; ``None`` if there is no such study."""
     try:
         return fedbo.Study.load(storage, name).noisy
-    except fedbo.Error:  # of another kind than that it is not there: the import meets it too
+    except fedbo.Error:  # the import raises any other error again
         return None
 
 
 class _Warnings:
-    """What was said already."""
+    """Messages that were already logged."""
 
     def __init__(self, sampler: str, speaks: bool) -> None:
         self._sampler, self._speaks = sampler, speaks
@@ -492,8 +519,8 @@ class _Warnings:
     def independent(self, name: str, trial: FrozenTrial, by: BaseSampler) -> None:
         self.once(
             name,
-            f"parameter {name!r} of trial {trial.number} is not in the search space, so {by} samples it, without a look at the "
-            "others; warn_independent_sampling=False says that this is meant",
+            f"parameter {name!r} of trial {trial.number} is not in the search space, so {by} samples it independently of the "
+            "others; warn_independent_sampling=False disables this warning",
         )
 
 
@@ -512,7 +539,7 @@ def _order_of_ending(trial: FrozenTrial) -> tuple[datetime, int]:
 def _told_and_open(
     queries: Queries, study: optuna.Study, trial: FrozenTrial
 ) -> tuple[list[Ended], list[Code]]:
-    """The trials that have ended, in that order, and the points of the others, but for one trial."""
+    """Ended trials in the order of ending, and the points of open trials, except for the given trial."""
     ended: list[tuple[FrozenTrial, Ended]] = []
     open_points: list[Code] = []
     for other in study.get_trials(deepcopy=False):

@@ -1,4 +1,4 @@
-"""fedbo and Ray: a searcher for Ray Tune, and an executor for studies.
+"""fedbo and Ray: a searcher for Ray Tune and an executor for studies.
 
     from ray import tune
     from fedbo.integrations.ray import FedboSearch
@@ -10,10 +10,10 @@
     )
     print(tuner.fit().get_best_result().config)
 
-:class:`RayExecutor` evaluates the trials of a study as tasks of Ray, without Tune.
+:class:`RayExecutor` evaluates the trials of a study as Ray tasks, without Tune.
 """
 
-# Ray is too large to be installed for a check of types; without it `import ray` finds this very file.
+# Ray is too large to install for a type check. Without it, `import ray` resolves to this file.
 # pyright: reportMissingImports=false, reportAttributeAccessIssue=false
 
 from __future__ import annotations
@@ -49,35 +49,36 @@ from fedbo.integrations._queries import Code, Ended, Queries, choices, new_seed
 __all__ = ["FedboSearch", "RayExecutor"]
 
 SEPARATOR = "/"
-"""Joins the keys of a nested space, as in Tune's own names of parameters."""
+"""Separator of keys in a nested space, as in Tune's names of parameters."""
 
 DIED = (NodeDiedError, OutOfMemoryError, WorkerCrashedError)
-"""Ends of a task whose worker died."""
+"""Errors of a task after the death of its worker."""
 
 
 class FedboSearch(Searcher):
-    """A searcher that asks a strategy of fedbo for the next configuration, for one metric.
+    """A searcher for one metric that proposes configurations by a fedbo strategy.
 
-    Trials that run are open points. A trial that ends without a finite value of the metric has failed. One that a scheduler
-    stopped counts with the last value that it reported. Tune saves the searcher with the experiment; :meth:`save` and
-    :meth:`restore` do so by hand.
+    Running trials are open points. A trial that ends without a finite value of the metric has failed. A trial that a scheduler stopped
+    counts with its last reported value. Tune saves the searcher with the experiment; :meth:`save` and :meth:`restore` do this
+    manually.
 
     ``space``
-        fedbo's parameters or Tune's domains by name, which may be nested; by default the ``param_space`` of the tuner. A constant
-        is passed on to each trial.
+        fedbo's parameters or Tune's domains by name, possibly nested. Defaults to the ``param_space`` of the tuner. Constants are
+        passed to each trial.
     ``metric``, ``mode``
-        The metric, and ``"min"`` or ``"max"``. With a ``space`` of its own the searcher must be given both: Tune then does not
-        tell them.
+        The metric, and ``"min"`` or ``"max"``. Both are required with a ``space``, because Tune then does not pass them to the
+        searcher.
     ``points_to_evaluate``
-        Configurations to try first: each a value for every parameter, constants aside.
+        Configurations to try first. Each has a value for every parameter; constants may be omitted.
     ``strategy``, ``strategy_options``
         The strategy, by its name in a ``study.toml``, and its options there.
     ``n_startup_trials``
-        Number of initial points of a Sobol sequence; by default two for each coordinate, from 5 to 20.
+        Number of initial points of a Sobol sequence. Defaults to two per parameter, but at least 5 and at most 20.
     ``seed``
-        The seed of every draw: equal trials that end in the same order, and equal seeds, give equal configurations.
+        Seed of all random numbers: equal seeds, and equal trials that end in the same order, give equal configurations.
     ``noisy``
-        True if values of one point differ: points may then be tried again. If not, the search ends where no other is left.
+        True if repeated evaluations of a point give different values. Points may then be tried again. If False, the search ends when
+        all points were tried.
     """
 
     def __init__(
@@ -100,7 +101,7 @@ class FedboSearch(Searcher):
             raise DefinitionError(f'mode={mode!r}, expected "min" or "max"')
         if space is not None and (metric is None or mode is None):
             raise DefinitionError(
-                "FedboSearch with a space of its own needs metric= and mode= too: Tune does not tell them to such a searcher"
+                "FedboSearch with its own space also needs metric= and mode=: Tune does not pass them to such a searcher"
             )
         self._metric: str | None
         self._mode: str | None
@@ -123,7 +124,7 @@ class FedboSearch(Searcher):
     def set_search_properties(
         self, metric: str | None, mode: str | None, config: dict[str, Any], **spec: Any
     ) -> bool:
-        """Take the space, the metric and the mode of the tuner; False where there is a space already."""
+        """Set the space, metric and mode of the tuner. Return False if there already is a space."""
         if self._queries is not None:
             return False
         self._metric, self._mode = metric or self._metric, mode or self._mode
@@ -149,7 +150,7 @@ class FedboSearch(Searcher):
         code = queries.encode(flatten_dict(dict(point), delimiter=SEPARATOR))
         if code is None:
             raise DefinitionError(
-                f"{dict(point)} is no point of the search space: it needs a value inside of its range for each parameter"
+                f"{dict(point)} is not a point of the search space: it needs a value inside of its range for each parameter"
             )
         return code
 
@@ -161,7 +162,7 @@ class FedboSearch(Searcher):
         return self._queries
 
     def suggest(self, trial_id: str) -> dict[str, Any] | None:
-        """The configuration of a trial; the same one if it is asked for again."""
+        """Propose the configuration of a trial. Repeated calls for the same trial return the same one."""
         queries = self._begun()
         if trial_id not in self._open:
             points = [code for code, _ in self._open.values()]
@@ -180,14 +181,14 @@ class FedboSearch(Searcher):
     def on_trial_complete(
         self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False
     ) -> None:
-        """Take in the end of a trial. A second call for the same one changes nothing."""
+        """Record the end of a trial. Repeated calls for the same trial have no effect."""
         held = self._open.pop(trial_id, None)
         if held is None:
             return
         code, source = held
         value = _space.plain((result or {}).get(str(self._metric)))
         is_value = isinstance(value, (int, float)) and math.isfinite(value) and not error
-        self._told.append((code, float(value) if is_value else None, source))  # type: ignore[arg-type]
+        self._told.append((code, float(value) if is_value else None, source))
 
     def add_evaluated_point(
         self,
@@ -203,7 +204,7 @@ class FedboSearch(Searcher):
         self._told.append((code, float(value) if is_value else None, "enqueued"))
 
     def save(self, checkpoint_path: str) -> None:
-        """Write what the searcher knows to a file."""
+        """Write the state of the searcher to a file."""
         whole = checkpoint_path + ".part"
         with open(whole, "wb") as file:
             pickle.dump(self._state(), file)
@@ -212,7 +213,7 @@ class FedboSearch(Searcher):
         os.replace(whole, checkpoint_path)
 
     def restore(self, checkpoint_path: str) -> None:
-        """Go on from such a file; trust it as you trust a program, as it is a pickle."""
+        """Restore the state from a file written by :meth:`save`. The file is a pickle, so it must come from a trusted source."""
         with open(checkpoint_path, "rb") as file:
             self.__dict__.update(pickle.load(file))
 
@@ -222,11 +223,11 @@ class FedboSearch(Searcher):
 
 
 def _parameters(space: Mapping[str, Any]) -> dict[str, Parameter]:
-    """The parameters of fedbo's or Tune's space; constants are choices of one."""
+    """Convert the parameters of fedbo's or Tune's space. Constants become single choices."""
     _, _, grids = parse_spec_vars(dict(space))
     if grids:
         names = ", ".join(SEPARATOR.join(map(str, path)) for path, _ in grids)
-        raise DefinitionError(f"{names}: a grid search is no range; use tune.choice")
+        raise DefinitionError(f"{names}: a grid search is not a range; use tune.choice")
     flat = flatten_dict(dict(space), delimiter=SEPARATOR, prevent_delimiter=True)
     parameters = {name: _parameter(name, given) for name, given in flat.items()}
     if all(isinstance(each, Categorical) and len(each.choices) == 1 for each in parameters.values()):
@@ -256,14 +257,14 @@ def _of_domain(name: str, domain: Any) -> Parameter:
         )
     is_int = isinstance(domain, tune_sample.Integer)
     if not is_int and not isinstance(domain, tune_sample.Float):
-        raise DefinitionError(f"parameter {name!r}: {type(domain).__name__} is none of the domains that can be searched")
+        raise DefinitionError(f"parameter {name!r}: {type(domain).__name__} is not a domain that can be searched")
     if step is not None and not (is_int and step == 1):
         if is_log:
             raise DefinitionError(
                 f"parameter {name!r}: a range has either a step or a logarithmic scale; leave out the quantization and round in "
                 "the function"
             )
-        # The multiples of the step inside of the bounds, both of which count.
+        # The multiples of the step within the bounds, both inclusive.
         first, last = math.ceil(domain.lower / step - 1e-9), math.floor(domain.upper / step + 1e-9)
         if first > last:
             raise DefinitionError(f"parameter {name!r}: no multiple of {step} lies from {domain.lower} to {domain.upper}")
@@ -276,11 +277,11 @@ def _of_domain(name: str, domain: Any) -> Parameter:
 
 
 class RayExecutor:
-    """An executor for :meth:`fedbo.Study.optimize` whose calls are tasks of Ray.
+    """An executor for :meth:`fedbo.Study.optimize` that runs calls as Ray tasks.
 
-    A trial whose worker died, or that was ended as memory ran out, is evaluated again by the study, three times at most; then it
-    has failed. With ``max_retries`` Ray repeats it instead, and without a limit if memory runs out.
-    As many trials are evaluated at once as the cluster has resources for, unless ``n_jobs`` says otherwise.
+    If the worker of a trial died or was killed because memory ran out, the study evaluates the trial again, up to three times. After
+    that, the trial fails. With ``max_retries``, Ray retries it instead, and without a limit if memory runs out. Unless ``n_jobs`` is
+    given, as many trials are evaluated at once as the cluster has resources for.
 
     ``options``
         Options of a task, as in ``ray.remote(**options)``: ``num_cpus``, ``num_gpus``, ``resources``, ``max_retries``,
@@ -290,7 +291,7 @@ class RayExecutor:
     def __init__(self, **options: Any) -> None:
         if not ray.is_initialized():
             ray.init()
-        # By value, so that workers need no fedbo.
+        # Passed by value, so that workers do not need fedbo.
         task = ray.remote(lambda function, *arguments: function(*arguments))
         self._task = task.options(**{"max_retries": 0, **options})
         self._options = options
@@ -298,16 +299,16 @@ class RayExecutor:
 
     @property
     def _max_workers(self) -> int:
-        """The number of tasks that the cluster has resources for."""
+        """Number of tasks that fit into the cluster's resources."""
         needs = {"CPU": self._options.get("num_cpus", 1), "GPU": self._options.get("num_gpus")}
         needs |= self._options.get("resources") or {}
         has = ray.cluster_resources()
         return max(1, min((int(has.get(name, 0) // need) for name, need in needs.items() if need), default=1))
 
     def submit(self, function: Callable[..., Any], /, *arguments: Any) -> Future[Any]:
-        """Begin a call; to cancel the future cancels the task."""
+        """Start a call. Cancelling the returned future cancels the task."""
         if self._sent is None or self._sent[0] is not function:
-            self._sent = (function, ray.put(function))  # once for all trials
+            self._sent = (function, ray.put(function))  # stored once for all trials
         task = self._task.remote(self._sent[1], *arguments)
         future: Future[Any] = Future()
 

@@ -1,4 +1,4 @@
-"""fedbo inside scikit-learn: a search for hyperparameters by cross-validation.
+"""fedbo in scikit-learn: a hyperparameter search with cross-validation.
 
     from sklearn.datasets import load_iris
     from sklearn.svm import SVC
@@ -39,43 +39,43 @@ from fedbo.integrations._queries import Code, Ended, Queries, choices
 __all__ = ["FedboSearchCV"]
 
 BATCHES_FAILED_MAX = 5
-"""The number of batches without a single fit, before the first score, after which the estimator is at fault."""
+"""Number of consecutive batches without a successful fit, before the first score, after which the search raises the error."""
 
 ALL_FAILED = "fits failed.\nIt is very likely that your model is misconfigured."
-"""scikit-learn's words for a batch of which no fit succeeded."""
+"""Part of scikit-learn's error message for a batch without a successful fit."""
 
 
 class FedboSearchCV(BaseSearchCV):
-    """A search for the hyperparameters of an estimator that asks a strategy of fedbo for the next ones.
+    """A hyperparameter search that proposes candidates by a fedbo strategy.
 
-    It is used as ``RandomizedSearchCV`` is, and has the attributes of that class after ``fit``; further,
-    ``cv_results_["source"]`` names the source of each candidate.
+    It is used like ``RandomizedSearchCV`` and has the same attributes after ``fit``. In addition, ``cv_results_["source"]`` has the
+    source of each candidate.
 
     ``estimator``
         The estimator, or a pipeline, whose parameters are named ``step__parameter``.
     ``param_space``
-        A parameter for each name: ``fedbo.Float``, ``fedbo.Int``, ``fedbo.Categorical``, or a list of choices of any type.
+        Parameters by name: ``fedbo.Float``, ``fedbo.Int``, ``fedbo.Categorical``, or a list of choices of any type.
     ``n_trials``
         Number of candidates.
     ``batch_size``
-        Candidates that are chosen and evaluated at once, each with the others as open points. ``n_jobs`` works on all folds of a
-        batch.
+        Number of candidates that are proposed and evaluated together, each with the others as open points. ``n_jobs`` parallelizes
+        over all folds of a batch.
     ``strategy``, ``strategy_options``
         The strategy, by its name in a ``study.toml`` (``log-ei`` by default), and its options there.
     ``n_startup_trials``
-        Number of initial points of a Sobol sequence; by default two for each coordinate, from 5 to 20.
+        Number of initial points of a Sobol sequence. Defaults to two per parameter, but at least 5 and at most 20.
     ``noisy``
-        True if scores of one candidate differ, as with a splitter that shuffles anew each time: candidates may then be tried
-        again. If not, the search ends where none is left.
+        True if repeated evaluations of a candidate give different scores, for instance because the splitter shuffles each time.
+        Candidates may then be tried again. If False, the search ends when all candidates were tried.
     ``scoring``, ``refit``
         As in scikit-learn. With several scores, ``refit`` is the name of the one to maximize.
     ``n_jobs``, ``cv``, ``verbose``, ``pre_dispatch``, ``random_state``, ``error_score``, ``return_train_score``
         As in ``RandomizedSearchCV``.
 
-    A candidate without a finite mean score has failed: it is not tried again, and the search keeps away from places where many
-    fail. scikit-learn refuses a batch of which every fit failed. The search then goes on, after a warning; the candidates have no
-    row in ``cv_results_`` and stand in the attribute ``failed_params_``. It ends with scikit-learn's error if the first five
-    batches fail so, or with ``error_score="raise"``.
+    A candidate without a finite mean score has failed. It is not tried again, and the search avoids regions with many failures. If
+    all fits of a batch fail, scikit-learn raises an error. The search then logs a warning and continues; the candidates are missing in
+    ``cv_results_`` and are listed in the attribute ``failed_params_``. The search raises scikit-learn's error if all fits of the first
+    five batches or of all batches fail, or with ``error_score="raise"``.
     """
 
     _parameter_constraints: dict[str, Any] = {
@@ -134,7 +134,7 @@ class FedboSearchCV(BaseSearchCV):
     def _run_search(  # pyright: ignore[reportIncompatibleMethodOverride]
         self, evaluate_candidates: Callable[..., Mapping[str, Any]]
     ) -> None:
-        """Ask for candidates, evaluate them, and tell their scores, until there are enough."""
+        """Propose and evaluate batches of candidates until there are ``n_trials``."""
         for key in ("n_trials", "batch_size"):
             if getattr(self, key) < 1:
                 raise DefinitionError(f"{key}={getattr(self, key)}, expected a number of at least 1")
@@ -164,7 +164,7 @@ class FedboSearchCV(BaseSearchCV):
                     break
                 batch.append(proposed)
             if not batch:
-                return  # every candidate was tried
+                return  # all candidates were tried
             candidates = [queries.decode(code) for code, _ in batch]
             sources = [source for _, source in batch]
             n_batches += 1
@@ -194,13 +194,13 @@ class FedboSearchCV(BaseSearchCV):
     def _check_refit(self) -> str:
         if not isinstance(self.refit, str):
             raise DefinitionError(
-                f"refit={self.refit!r}: a search with several scores maximizes one of them; name it by refit="
+                f"refit={self.refit!r}: a search with several scores maximizes one of them; name it with refit="
             )
         return self.refit
 
 
 def _parameter(name: str, given: object) -> Parameter:
-    # Choices may be of any type here, but a range is written as elsewhere.
+    # Choices may be of any type here, but a tuple of two is checked as elsewhere: it may be meant as a range.
     if isinstance(given, (list, tuple)) and not (isinstance(given, tuple) and len(given) == 2):
         return choices(given)
     return _space.parameter(name, given)

@@ -1,4 +1,4 @@
-"""Trials in a run of Weights & Biases, while the study runs."""
+"""Logging of trials to Weights & Biases, while the study runs."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from fedbo.integrations._runs import told
 
 
 class WandbCallback:
-    """Logs every trial that was told to a run of Weights & Biases, one run a study.
+    """Logs every told trial to Weights & Biases, with one run per study.
 
-    A trial is a row with ``trial``, ``state``, ``value`` and ``best`` (if it has a value) and its parameters as ``params/NAME``;
-    what it reported as it trained is ``reports/NUMBER`` by ``epoch``. A study that goes on later goes on in the same run.
+    A trial is a row with ``trial``, ``state``, ``value`` and ``best`` (if it has a value), and its parameters as ``params/NAME``. Its
+    intermediate values are logged as ``reports/NUMBER`` by ``epoch``. A resumed study continues in the same run.
 
     ``project``
-        The project.
+        Name of the project.
     ``options``
         Further arguments of ``wandb.init``, for instance ``entity`` or ``mode="offline"``.
 
-    Raises ImportError if wandb is not installed. The run is finished at the end of a ``with`` block, by :meth:`finish`, or by
-    wandb itself when the program ends::
+    Raises ImportError if wandb is not installed. The run is finished at the end of a ``with`` block, by :meth:`finish`, or by wandb
+    itself when the program ends::
 
         from fedbo.integrations.wandb import WandbCallback
 
@@ -39,7 +39,7 @@ class WandbCallback:
         self._of: tuple[str, int] | None = None
 
     def __call__(self, study: Study, trial: Trial) -> None:
-        """Log a trial that was told."""
+        """Log a told trial."""
         now = told(study, trial)
         trial, run = now.trial, self._study_run(study, now.began_ms)
         for epoch, value in trial.reports:
@@ -69,7 +69,7 @@ class WandbCallback:
         return self._run
 
     def finish(self) -> None:
-        """Finish the run: wandb sends what it still has."""
+        """Finish the run: wandb uploads the remaining data."""
         if self._run is not None:
             self._run.finish()
             self._run, self._of = None, None

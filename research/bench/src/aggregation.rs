@@ -1,4 +1,5 @@
-//! One round of the private mechanism over a large roster, beside a plain pass over the same memory.
+//! One round of the private mechanism over a large roster, compared with a plain pass over the same
+//! memory.
 
 use anyhow::{Context, Result};
 use fedbo_privacy::accounting::{NoiseMultiplier, SamplingRate};
@@ -8,10 +9,12 @@ use serde_json::{Value, json};
 
 use crate::measure::{Limits, columns, measure, rounded};
 
-/// Rows: 200,000 vectors of M = 100, P = 4, standard normal (most are not clipped) and ten times that (all are).
+/// Returns two rows with M = 100 and P = 4: standard normal vectors, most of them not clipped, and
+/// vectors ten times as long, all of them clipped.
 ///
-/// `draw_s` is what coins and noise take: a round to which nobody came. Beside a round stand two passes over the same numbers:
-/// `sum_s`, the sum that one writes, and `stream_s`, eight sums at once, as fast as memory is read.
+/// `draw_s` is the time of sampling and noise: a round without participants. Two passes over the
+/// same numbers serve as a comparison: `sum_s` is a plain sum, `stream_s` eight parallel sums at
+/// memory bandwidth.
 pub(crate) fn rows(n_slots: u32, limits: &Limits) -> Result<Vec<Value>> {
     let (n_regions, n_features) = (4, 100);
     let mechanism = Mechanism::new(MechanismSettings {
@@ -62,7 +65,7 @@ pub(crate) fn rows(n_slots: u32, limits: &Limits) -> Result<Vec<Value>> {
     Ok(rows)
 }
 
-/// The sum of all numbers in eight parallel sums.
+/// Sums all numbers in eight parallel sums.
 fn stream_sum(numbers: &[f64]) -> f64 {
     let mut sums = [0.0; 8];
     for block in numbers.as_chunks().0 {

@@ -1,4 +1,4 @@
-//! One step of a study: ask for a trial and tell its value, with t trials told before.
+//! One step of a study after t told trials: ask for a trial and tell its value.
 
 use std::time::Instant;
 
@@ -12,10 +12,10 @@ use crate::measure::{Limits, columns, count, measure, rounded};
 use crate::memory::peak_mib;
 use crate::scaling::exponent;
 
-/// Dimension of the peers' script.
+/// Dimension in the peers' script.
 const DIM: usize = 3;
 
-/// The strategy of a name.
+/// Finds the strategy with a name, among those with a surrogate that need no old studies.
 pub(crate) fn strategy(name: &str) -> Result<StrategySpec, String> {
     let is_meant = |each: &StrategySpec| each.has_surrogate() && !each.requires_old_studies();
     let mut timed = StrategySpec::of_files().into_iter().filter(is_meant);
@@ -23,8 +23,10 @@ pub(crate) fn strategy(name: &str) -> Result<StrategySpec, String> {
     found.ok_or_else(|| format!("expected {}", StrategySpec::names("or", is_meant)))
 }
 
-/// A row for every number of trials. `seconds` is the *mean* over as many steps as one refit serves, a tenth of the
-/// trials (at least the peers' 12), so that refits are paid for; the median of steps is smaller.
+/// Returns a row for every number of trials.
+///
+/// `seconds` is the *mean* over the steps of one refit interval, so that refits are included; the
+/// median is smaller. The interval is a tenth of the trials, at least the peers' 12 steps.
 pub(crate) fn rows(strategy: StrategySpec, sizes: &[usize], limits: &Limits) -> Result<Vec<Value>> {
     let mut rows = Vec::new();
     for &t in sizes {
@@ -44,11 +46,14 @@ pub(crate) fn rows(strategy: StrategySpec, sizes: &[usize], limits: &Limits) -> 
     Ok(rows)
 }
 
-/// Steps that are timed at each size of [`growth`].
+/// Number of timed steps at each size of [`growth`].
 const N_STEPS: usize = 40;
 
-/// Mean and longest step, the first step of a program that has just opened the study, and peak memory of the process, at
-/// growing numbers of trials, and how each of them grows; the best value before and after these steps.
+/// Returns costs at growing numbers of trials, and the growth exponent of each.
+///
+/// The costs are the mean and longest step, the first step of a program that has just opened the
+/// study, and peak memory of the process. The best values before and after these steps have rows
+/// too, without an exponent.
 pub(crate) fn growth(strategy: StrategySpec, largest: usize) -> Result<Vec<Value>> {
     let name = strategy.name();
     let ladder = [100, 200, 500, 1000, 2000, 5000, 10_000, 20_000];
@@ -63,7 +68,7 @@ pub(crate) fn growth(strategy: StrategySpec, largest: usize) -> Result<Vec<Value
         curve("best of the steps", "value"),
     ];
     for t in ladder.into_iter().filter(|t| *t <= largest) {
-        // The steps end at t trials, so that at 5000 all are still modelled.
+        // The steps end at t trials, so that all 5000 are still modelled at t = 5000.
         let study = study_of(strategy, t - N_STEPS - 1)?;
         let best = || study.best()?.and_then(|trial| trial.value()).context("a best value");
         let at_random = best()?;
@@ -102,12 +107,12 @@ pub(crate) fn growth(strategy: StrategySpec, largest: usize) -> Result<Vec<Value
 /// One cost at growing numbers of trials.
 struct Curve {
     what: String,
-    /// Column of the cost.
+    /// Name of the cost's column.
     unit: &'static str,
     points: Vec<(u32, f64)>,
 }
 
-/// A study in memory with t told trials at random points.
+/// Creates a study in memory with t told trials at random points.
 fn study_of(strategy: StrategySpec, t: usize) -> Result<Study> {
     let mut definition = Definition::new("bench").strategy(strategy).seed(1).minimize();
     for name in names() {
@@ -133,7 +138,7 @@ fn names() -> impl Iterator<Item = String> {
     (0..DIM).map(|i| format!("x{i}"))
 }
 
-/// The objective of the peers' script.
+/// Objective of the peers' script.
 fn value(point: &Point) -> f64 {
     let squares = (1..=DIM).zip(names());
     let squares = squares.map(|(i, name)| (point.number(&name) - 0.3 * count(i)).powi(2));

@@ -1,13 +1,13 @@
-//! The data sets that the peers' scripts read.
+//! Data sets of the peers' scripts.
 
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, ensure};
 use fedbo_optim::Points;
 
-/// The first `n` rows of a data set: inputs n×d and outputs n.
+/// Loads the first `n` rows of a data set: inputs n×d and outputs n.
 ///
-/// The folder is `BENCH_DATA`, by default `../shared/bench/data` beside the workspace.
+/// The folder is `BENCH_DATA`, by default `../shared/bench/data` next to the workspace.
 pub(crate) fn load(name: &str, n: usize) -> Result<(Points, Vec<f64>)> {
     let folder = std::env::var_os("BENCH_DATA").map_or_else(
         || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/bench/data"),

@@ -1,4 +1,4 @@
-//! One decision of a player of R2-B2 at each level, in the course of a game and from its record alone.
+//! One decision of an R2-B2 player at each level, in a running game and from the record alone.
 
 use anyhow::Result;
 use fedbo_games::{
@@ -9,16 +9,19 @@ use serde_json::{Map, Value, json};
 
 use crate::measure::{Limits, Timing, columns, measure};
 
-/// The size of a game.
+/// Size of a game.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Size {
     pub(crate) n_players: usize,
-    /// Actions of each player.
+    /// Number of actions of each player.
     pub(crate) n_actions: usize,
 }
 
-/// Rows for levels 0 to 3 and every number of rounds: with all but the last round seen before, which may take no longer than
-/// `seconds_most` (if there is a limit) at level 2, and from the record alone. The synthetic games' kernel and their noise.
+/// Returns two rows for each of the levels 0 to 3 and every number of rounds.
+///
+/// In the first, the player has already processed all rounds but the last; at level 2 this decision
+/// has the time limit `seconds_most`, if given. In the second, it decides from the record alone.
+/// Uses the kernel and noise of the synthetic games.
 pub(crate) fn rows(
     size: Size,
     rounds: &[usize],
@@ -53,7 +56,7 @@ pub(crate) fn rows(
     Ok(rows)
 }
 
-/// A game in its course.
+/// A running game.
 struct Bench {
     game: Game,
     basics: Vec<PlayerSettings>,
@@ -126,7 +129,7 @@ mod tests {
         }
     }
 
-    /// Both kinds of rows decide the same.
+    /// Both kinds of rows lead to the same decision.
     #[test]
     fn a_player_that_played_along_decides_as_one_made_anew() {
         let sizes = [(2, 8), (3, 4)];

@@ -1,4 +1,4 @@
-//! A maximum-likelihood fit of d + 2 hyperparameters from one start, without restarts.
+//! One maximum-likelihood fit of d + 2 hyperparameters from one start, without restarts.
 
 use anyhow::Result;
 use clap::ValueEnum;
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::data;
 use crate::measure::{Limits, columns, count, measure, rounded};
 
-/// A kernel by the name that the peers' scripts use.
+/// Kernel names of the peers' scripts.
 #[derive(Clone, Copy, ValueEnum)]
 pub(crate) enum KernelName {
     /// Squared exponential
@@ -28,7 +28,7 @@ impl KernelName {
     }
 }
 
-/// A row for every kernel and number of observations.
+/// Returns a row for every kernel and number of observations.
 pub(crate) fn rows(kernels: &[KernelName], sizes: &[usize], limits: &Limits) -> Result<Vec<Value>> {
     let options = FitOptions {
         criterion: FitCriterion::MaximumLikelihood,
@@ -69,7 +69,7 @@ pub(crate) fn rows(kernels: &[KernelName], sizes: &[usize], limits: &Limits) -> 
     Ok(rows)
 }
 
-/// ln p(y | X) recomputed by a plain Cholesky factorization, so that no program is judged by its own figure.
+/// Recomputes ln p(y | X) by a plain Cholesky factorization, independent of each peer's own result.
 ///
 /// −½ ‖L⁻¹y‖² − Σ_i ln L_ii − n/2 ln 2π,   L Lᵀ = k(X, X) + σ² I
 fn log_marginal_likelihood(

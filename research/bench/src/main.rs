@@ -1,8 +1,11 @@
-//! Benchmarks of whole operations, by the same protocol and in the same JSON layout as the peers' scripts.
+//! Benchmarks of whole operations, with the same protocol and JSON layout as the peers' scripts.
 //!
-//! Each subcommand prints one line: `{"bench": …, "threads": 2, "versions": {…}, "rows": [{"peer": "fedbo", …}]}`.
-//! Decides what is measured; `cargo xtask bench` decides beside whom, and draws the table. Work on 512 observations and
-//! more is split over the cores that the process may use, `threads`; all else runs on one. The protocol is laid down in `docs/decisions/0007-benchmarks.md`; micro benchmarks are `gp/benches/gp.rs`.
+//! Each subcommand prints one line:
+//! `{"bench": …, "threads": 2, "versions": {…}, "rows": [{"peer": "fedbo", …}]}`.
+//! This program defines the measured operations; `cargo xtask bench` selects the peers and draws
+//! the table. Work on 512 or more observations is split over the cores available to the process,
+//! `threads`; everything else runs on one core. The protocol is documented in
+//! `docs/decisions/0007-benchmarks.md`; micro benchmarks are in `gp/benches/gp.rs`.
 #![expect(
     clippy::print_stdout,
     reason = "the line of JSON on standard output is what this program is for"
@@ -55,29 +58,29 @@ enum Bench {
         #[command(flatten)]
         effort: MeasurementLimits,
     },
-    /// The maximum of another agent's message: 100 features in two dimensions
+    /// Maximisation of another agent's message: 100 features in two dimensions
     Message {
         #[command(flatten)]
         effort: MeasurementLimits,
     },
-    /// One query of RGPE, TAF and the shared prior with what other agents sent, and one of FTS
+    /// One query of RGPE, TAF, the shared prior and FTS, given the messages of other agents
     MetaStep {
-        /// Other agents
+        /// Number of other agents
         #[arg(long, default_value_t = 28)]
         agents: usize,
-        /// Shared features
+        /// Number of shared features
         #[arg(long, default_value_t = 100)]
         features: usize,
-        /// Observations of the target
+        /// Number of observations of the target
         #[arg(long, default_value_t = 50)]
         observations: usize,
-        /// Samples of each model behind RGPE's weights
+        /// Numbers of samples of each model for RGPE's weights
         #[arg(long, value_delimiter = ',', default_value = "100,500")]
         samples: Vec<usize>,
         #[command(flatten)]
         effort: MeasurementLimits,
     },
-    /// A maximum-likelihood fit of five hyperparameters from one start
+    /// One maximum-likelihood fit of five hyperparameters from one start
     Hyperfit {
         /// Kernels
         #[arg(long, value_delimiter = ',', default_value = "se,m52")]
@@ -93,13 +96,13 @@ enum Bench {
         /// ts, gp-ucb or log-ei
         #[arg(long, value_parser = ask_tell::strategy, default_value = "log-ei")]
         strategy: StrategySpec,
-        /// Trials told before
+        /// Numbers of trials told before the step
         #[arg(long, value_delimiter = ',', default_value = "50,200,1000")]
         sizes: Vec<usize>,
         #[command(flatten)]
         effort: MeasurementLimits,
     },
-    /// Growth of a study's step and of its memory with the number of trials
+    /// Growth of a study's step time and memory with the number of trials
     StudyGrowth {
         /// ts, gp-ucb or log-ei
         #[arg(long, value_parser = ask_tell::strategy, default_value = "log-ei")]
@@ -108,31 +111,32 @@ enum Bench {
         #[arg(long, default_value_t = 20_000)]
         largest: usize,
     },
-    /// A round of the private mechanism over a large roster, beside a plain pass over the same memory
+    /// One round of the private mechanism over a large roster, compared with a plain pass over the
+    /// same memory
     Aggregation {
-        /// Vectors of 100 features
+        /// Number of vectors, each of 100 features
         #[arg(long, default_value_t = 200_000)]
         agents: u32,
         #[command(flatten)]
         effort: MeasurementLimits,
     },
-    /// A secure sum: what a report costs its agent and each server, and what closing a round costs
+    /// Secure sum: cost of a report for its agent and each server, and cost of closing a round
     Secsum {
-        /// Numbers of a vector
+        /// Vector lengths
         #[arg(long, value_delimiter = ',', default_value = "100,400,1000,2000")]
         sizes: Vec<u32>,
-        /// Reports of the round that is closed
+        /// Number of reports in the closed round
         #[arg(long, default_value_t = 1000)]
         agents: u32,
         #[command(flatten)]
         effort: MeasurementLimits,
     },
-    /// ε by each accountant, and the smallest noise for it
+    /// ε by each accountant, and the smallest noise multiplier for that ε
     PrivacyAccounting {
         #[command(flatten)]
         effort: MeasurementLimits,
     },
-    /// Rounds of a whole private federation in one process, objectives apart
+    /// Rounds of a whole private federation in one process, without the cost of objectives
     PrivateRound {
         /// Agents
         #[arg(long, default_value_t = 29)]
@@ -143,7 +147,8 @@ enum Bench {
         /// Threads
         #[arg(long, default_value_t = 1)]
         threads: usize,
-        /// Hyperparameters as given, own functions from 100 features: the authors' round between two fits
+        /// Use fixed hyperparameters and draw own functions from 100 features, as in the authors'
+        /// rounds between two fits
         #[arg(long)]
         fixed: bool,
     },
@@ -155,75 +160,77 @@ enum Bench {
         #[command(flatten)]
         effort: MeasurementLimits,
     },
-    /// One step of robust meta-learning as earlier tasks become more, beside one Gaussian process over all of them
+    /// One step of robust meta-learning by number of earlier tasks, compared with one Gaussian
+    /// process over all tasks
     MetaScaling {
         /// Numbers of meta-tasks
         #[arg(long, value_delimiter = ',', default_value = "5,10,20,40,60")]
         tasks: Vec<usize>,
-        /// Observations of each
+        /// Number of observations of each task
         #[arg(long, default_value_t = 130)]
         observations: usize,
-        /// Most meta-tasks for which all observations go into one Gaussian process
+        /// Maximum number of meta-tasks for the single Gaussian process over all observations
         #[arg(long, default_value_t = 10)]
         largest_joint: usize,
         #[command(flatten)]
         effort: MeasurementLimits,
     },
-    /// A decision of a player that reasons about the others, who have as many actions
+    /// One decision of a player that reasons about the others; all have the same number of actions
     GameDecision {
         /// Number of players
         #[arg(long, default_value_t = 2)]
         players: usize,
-        /// Actions of each player
+        /// Number of actions of each player
         #[arg(long, default_value_t = 100)]
         actions: usize,
-        /// Rounds played before
+        /// Numbers of rounds played before the decision
         #[arg(long, value_delimiter = ',', default_value = "50,150,500")]
         rounds: Vec<usize>,
-        /// Seconds that level 2 may take in the course of a game; no limit if it is left out
+        /// Time limit of a level-2 decision in a running game, in seconds; no limit by default
         #[arg(long)]
         most: Option<f64>,
         #[command(flatten)]
         effort: MeasurementLimits,
     },
-    /// The stopping problem of one trial under BO-BOS, whole and in parts
+    /// The stopping problem of one trial under BO-BOS, as a whole and in parts
     StoppingProblem {
-        /// Epochs of a whole training
+        /// Numbers of epochs of a full training
         #[arg(long, value_delimiter = ',', default_value = "50,100")]
         epochs: Vec<usize>,
-        /// Paths that are drawn
+        /// Numbers of drawn paths
         #[arg(long, value_delimiter = ',', default_value = "10000,100000")]
         paths: Vec<usize>,
-        /// Cells an epoch
+        /// Number of cells per epoch
         #[arg(long, default_value_t = 100)]
         cells: usize,
-        /// Average the process of a curve over its hyperparameters (true), or take the one with the largest evidence
-        /// (false)
+        /// Average the process of a curve over its hyperparameters (true), or use those with the
+        /// largest evidence (false)
         #[arg(long, value_delimiter = ',', action = clap::ArgAction::Set, default_value = "true,false")]
         averaged: Vec<bool>,
-        /// Seconds that the whole may take
+        /// Time limit of the whole problem in seconds
         #[arg(long, default_value_t = 0.1)]
         most: f64,
         #[command(flatten)]
         effort: MeasurementLimits,
     },
-    /// A coordinator's service under the uploads of many agents, over TLS, with durable rounds
+    /// A coordinator's service under load from the uploads of many agents, over TLS, with durable
+    /// rounds
     CoordinatorLoad {
         #[command(flatten)]
         load: coordinator_load::Load,
     },
-    /// Memory of a coordinator's service for each open connection
+    /// Memory of a coordinator's service per open connection
     CoordinatorConnections {
         /// Numbers of connections
         #[arg(long, value_delimiter = ',', default_value = "1000,4096")]
         connections: Vec<u32>,
     },
-    /// The service of `coordinator_load`, in a process of its own
+    /// The service of `coordinator_load`, in a separate process
     #[command(hide = true)]
     CoordinatorServe {
-        /// Its folder
+        /// Folder of the coordinator
         folder: std::path::PathBuf,
-        /// The database that it shares with others
+        /// Address of the database shared with other coordinators
         #[arg(long)]
         store: Option<String>,
     },
@@ -238,10 +245,10 @@ enum Bench {
     },
 }
 
-/// The limits of a cell's measurement.
+/// Limits on the measurement of one cell.
 #[derive(Args)]
 struct MeasurementLimits {
-    /// Most repetitions of a cell
+    /// Maximum number of repetitions of a cell
     #[arg(long, default_value_t = 200)]
     draws: usize,
     /// Seconds after which a cell stops repeating

@@ -1,17 +1,19 @@
-//! Repeated timing, as the peers' `measure` does it.
+//! Repeated timing, as in the peers' `measure`.
 
 use std::time::Instant;
 
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::{Map, Value, json};
 
-/// The limits on repeating an operation, which goes on until both the repetitions and the seconds are enough.
+/// Limits on the repetitions of an operation.
+///
+/// After `min_reps`, repetitions continue until `budget_s` has passed or `max_reps` is reached.
 pub(crate) struct Limits {
-    /// Seconds after which no repetition beyond `min_reps` begins.
+    /// Seconds after which no repetition beyond `min_reps` starts.
     pub(crate) budget_s: f64,
-    /// Fewest repetitions.
+    /// Minimum number of repetitions.
     pub(crate) min_reps: usize,
-    /// Most repetitions.
+    /// Maximum number of repetitions.
     pub(crate) max_reps: usize,
 }
 
@@ -32,7 +34,7 @@ impl Timing {
         quantile(&self.wall_s, 0.5)
     }
 
-    /// The peers' columns: median, smallest, quartiles and number of wall seconds, median CPU seconds.
+    /// Columns of the peers: median, minimum, quartiles and number of wall times, median CPU time.
     pub(crate) fn columns(&self) -> Map<String, Value> {
         let smallest = self.wall_s.iter().copied().fold(f64::INFINITY, f64::min);
         columns(json!({
@@ -46,8 +48,9 @@ impl Timing {
     }
 }
 
-/// Times `run` on what `setup` makes for repetition 0, 1, …; one more repetition warms up and is thrown away. Setting up
-/// and dropping are not timed.
+/// Times `run` on the results of `setup` for repetitions 0, 1, …
+///
+/// An additional first repetition warms up and is discarded. Setting up and dropping are not timed.
 pub(crate) fn measure<S, T>(
     limits: &Limits,
     mut setup: impl FnMut(u64) -> anyhow::Result<S>,
@@ -81,7 +84,10 @@ pub(crate) fn add_mean(row: &mut Map<String, Value>, values: &[f64]) {
     row.insert("value_se".into(), rounded((variance / n).sqrt(), 4));
 }
 
-/// A JSON object as the columns of a row.
+/// Converts a JSON object to the columns of a row.
+///
+/// # Panics
+/// If the value is not an object.
 pub(crate) fn columns(object: Value) -> Map<String, Value> {
     match object {
         Value::Object(columns) => columns,
@@ -89,7 +95,7 @@ pub(crate) fn columns(object: Value) -> Map<String, Value> {
     }
 }
 
-/// A quantile with linear interpolation between order statistics.
+/// Returns a quantile with linear interpolation between order statistics.
 pub(crate) fn quantile(values: &[f64], p: f64) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -103,13 +109,13 @@ pub(crate) fn quantile(values: &[f64], p: f64) -> f64 {
     sorted[sorted.len() - 1]
 }
 
-/// A count as a number to divide by.
+/// Converts a count for use in divisions.
 #[expect(clippy::cast_precision_loss, reason = "counts in a benchmark are far below 2^53")]
 pub(crate) fn count(n: usize) -> f64 {
     n as f64
 }
 
-/// A number with so many decimals: what lies below is noise.
+/// Rounds a number to `decimals` decimals; further digits are noise.
 pub(crate) fn rounded(value: f64, decimals: i32) -> Value {
     let unit = 10_f64.powi(decimals);
     json!((value * unit).round() / unit)

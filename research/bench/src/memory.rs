@@ -1,4 +1,4 @@
-//! Peak memory of federated Thompson sampling with all its agents in one process.
+//! Peak memory of federated Thompson sampling with all agents in one process.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -18,8 +18,9 @@ use serde_json::{Value, json};
 use crate::measure::rounded;
 use crate::message::feature_map;
 
-/// One row: 100 shared features in two dimensions, five initial points an agent, hyperparameters fitted on the default
-/// schedule, every agent's message heard by all others after each round.
+/// Returns one row: 100 shared features in two dimensions, five initial points per agent,
+/// hyperparameters fitted on the default schedule, and every agent's message sent to all others in
+/// each round.
 pub(crate) fn rows(n_agents: u32, n_rounds: u64) -> Result<Vec<Value>> {
     let seed = Seed::new(1);
     let (before, begin) = (peak_mib()?, Instant::now());
@@ -71,7 +72,7 @@ pub(crate) fn rows(n_agents: u32, n_rounds: u64) -> Result<Vec<Value>> {
     })])
 }
 
-/// A smooth objective that differs a little from agent to agent.
+/// A smooth objective that differs slightly between agents.
 fn observe(agent: u32, proposal: Proposal) -> Observation {
     let shift = 0.02 * f64::from(agent % 10);
     let distance = |x: f64, centre: f64| (x - centre).powi(2);
@@ -81,7 +82,7 @@ fn observe(agent: u32, proposal: Proposal) -> Observation {
     Observation::new(unit, Some(value), source)
 }
 
-/// Largest resident memory of this process so far, in MiB, as Linux reports it.
+/// Peak resident memory of this process so far, in MiB, as reported by Linux.
 pub(crate) fn peak_mib() -> Result<f64> {
     let path = "/proc/self/status";
     let status = std::fs::read_to_string(path).with_context(|| format!("{path}: Linux only"))?;

@@ -1,4 +1,4 @@
-//! The maximum of another agent's message: what a federated step costs beside the objective.
+//! Maximisation of another agent's message: the cost of a federated step without the objective.
 
 use anyhow::Result;
 use fedbo_gp::{
@@ -10,14 +10,14 @@ use serde_json::{Value, json};
 
 use crate::measure::{Limits, add_mean, columns, measure, quantile, rounded};
 
-/// A shared feature map of squared-exponential features with ℓ = 0.2.
+/// Draws a shared feature map of squared-exponential features with ℓ = 0.2.
 pub(crate) fn feature_map(n_features: usize, dim: usize) -> Result<FeatureMap> {
     let description = FeatureDescription::random(n_features, dim, LengthscaleLaw::Fixed(0.2));
     let mut stream = Seed::new(1).stream(Purpose::SharedFeatures, 0, 0);
     Ok(FeatureMap::draw(&description, &mut stream)?)
 }
 
-/// Observations of a smooth function with noise of standard deviation 0.1: a sum of `3 d` cosines.
+/// Observes a sum of `3 d` cosines at `n` random points, with noise of standard deviation 0.1.
 pub(crate) fn smooth(n: usize, dim: usize) -> (Points, Vec<f64>) {
     let mut stream = Seed::new(2).stream(Purpose::Problem, 0, 0);
     let waves: Vec<Vec<f64>> = (0..3 * dim).map(|_| stream.normals(dim + 1)).collect();
@@ -37,9 +37,10 @@ pub(crate) fn smooth(n: usize, dim: usize) -> (Points, Vec<f64>) {
     (inputs, y)
 }
 
-/// One row: M = 100 features, d = 2, messages of an agent with 50 observations.
+/// Returns one row: M = 100 features, d = 2, messages of an agent with 50 observations.
 ///
-/// `gap_*` is what a search of the authors' size, 10,000 points and 50 refinements, finds beyond the value reached.
+/// `gap_*` is the improvement over the measured search by one of the authors' size: 10,000 points
+/// and 50 refinements.
 pub(crate) fn rows(limits: &Limits) -> Result<Vec<Value>> {
     let (n_features, dim, t) = (100, 2, 50);
     let map = feature_map(n_features, dim)?;

@@ -1,4 +1,5 @@
-//! One step of learning from many earlier tasks: ask for a query and tell its value, beside one Gaussian process over all tasks.
+//! One step of learning from many earlier tasks, with one query and its value, compared with one
+//! Gaussian process over all tasks.
 
 use anyhow::Result;
 use fedbo_rivals::{Mtbo, MtboSettings};
@@ -16,8 +17,9 @@ use crate::measure::{Limits, Timing, columns, measure};
 const DIM: usize = 8;
 const N_TARGET: usize = 30;
 
-/// A row for every number of meta-tasks: RM-GP-UCB for all of them, MTBO up to `largest_joint` tasks, with its fit of
-/// hyperparameters in a row of its own.
+/// Returns rows for every number of meta-tasks: RM-GP-UCB always, MTBO up to `largest_joint` tasks.
+///
+/// MTBO has one row without and one with a fit of its hyperparameters.
 pub(crate) fn rows(
     n_tasks: &[usize],
     n_meta_obs: usize,
@@ -44,7 +46,7 @@ pub(crate) fn rows(
         {
             let settings = MtboSettings { refit, ..MtboSettings::for_study(DIM, true) };
             let mut joint = Mtbo::new(domain.clone(), &tasks, settings, Seed::new(1))?;
-            // The last observation is told in the measured step.
+            // The measured step tells the value of its own query on top of these observations.
             joint.tell(&target())?;
             rows.push(step(name, m, n_meta_obs, &joint, limits)?);
         }
@@ -52,8 +54,10 @@ pub(crate) fn rows(
     Ok(rows)
 }
 
-/// The two parts of a step whose cost is O(Σ N_i²) and O(n² Σ N_i) whatever the search: all tasks' models at 1000 points,
-/// and the bounds on all gaps.
+/// Times the two parts of a step that do not depend on the search.
+///
+/// They are the evaluation of all tasks' models at 1000 points, O(Σ N_i²), and the bounds on all
+/// gaps, O(n² Σ N_i).
 fn parts(tasks: &[MetaTask], settings: &RmGpUcbSettings, limits: &Limits) -> Result<Vec<Value>> {
     let seed = Seed::new(1);
     let models = TaskModels::fit(tasks, settings.scale, &settings.surrogate, seed)?;
@@ -85,7 +89,7 @@ fn parts(tasks: &[MetaTask], settings: &RmGpUcbSettings, limits: &Limits) -> Res
     ])
 }
 
-/// The time of one query and of taking in its value.
+/// Times one query and telling its value.
 fn step(
     name: &str,
     n_tasks: usize,

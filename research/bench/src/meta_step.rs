@@ -1,4 +1,5 @@
-//! One query of RGPE, of TAF and of the shared prior with what many other agents sent, beside one of federated Thompson sampling.
+//! One query of RGPE, TAF and the shared prior with the messages of many other agents, compared
+//! with one query of federated Thompson sampling.
 
 use std::sync::Arc;
 
@@ -24,28 +25,28 @@ use crate::message::feature_map;
 use crate::thompson_step::kernel;
 
 const DIM: usize = 2;
-/// Observations behind each of the other agents' models, and σ² in them.
+/// Number of observations in each of the other agents' models, and their σ².
 const T_OTHERS: usize = 50;
 const NOISE_VARIANCE: f64 = 0.01;
 
-/// Seconds a query in the authors' own runs: the least and the most over M, from the time stamps of their results (an SVM's
-/// evaluation of about 0.2 s included).
+/// Seconds per query in the authors' own runs: minimum and maximum over M, from the time stamps of
+/// their results (including an SVM's evaluation of about 0.2 s).
 const AUTHORS: [(&str, f64, f64); 3] =
     [("RGPE", 69.2, 185.8), ("TAF", 79.8, 99.9), ("FTS", 0.91, 1.05)];
 
-/// The sizes of a measured step.
+/// Sizes of a measured step.
 pub(crate) struct Setting {
-    /// N, the other agents.
+    /// Number N of other agents.
     pub(crate) n_agents: usize,
-    /// M.
+    /// Number M of shared features.
     pub(crate) n_features: usize,
-    /// Observations of the target.
+    /// Number of observations of the target.
     pub(crate) t: usize,
-    /// S of RGPE.
+    /// Numbers S of samples of RGPE.
     pub(crate) samples: Vec<usize>,
 }
 
-/// A row for RGPE with each number of samples, for TAF, for the shared prior, and for FTS.
+/// Returns a row for RGPE with each number of samples, and for TAF, the shared prior and FTS.
 pub(crate) fn rows(setting: &Setting, limits: &Limits) -> Result<Vec<Value>> {
     let map = Arc::new(feature_map(setting.n_features, DIM)?);
     let others: Vec<MetaTask> = (0..setting.n_agents)
@@ -73,7 +74,7 @@ pub(crate) fn rows(setting: &Setting, limits: &Limits) -> Result<Vec<Value>> {
     Ok(rows)
 }
 
-/// Time of a step: the last observation is told, then a query is asked for.
+/// Times a step: telling the last observation, then asking for a query.
 fn row<S: Strategy + Clone>(
     what: &str,
     n_samples: Option<usize>,
@@ -116,8 +117,9 @@ fn stream(draw: u64) -> Stream {
     Seed::new(1).stream(Purpose::Proposal, draw, 0)
 }
 
-/// Queries at random points of one of a family of functions that are alike: a bowl with two waves whose place and size
-/// depend on the index.
+/// Observes one function of a family of similar functions at `n` random points.
+///
+/// The function is a bowl with two waves. Its position and size depend on the index.
 fn observed(name: String, index: u64, n: usize) -> MetaTask {
     let mut stream = Seed::new(3).stream(Purpose::Problem, index, 0);
     let (shift, size) = (0.3 * stream.uniform(), 0.5 + stream.uniform());
@@ -133,7 +135,7 @@ fn observed(name: String, index: u64, n: usize) -> MetaTask {
     MetaTask { name, inputs, outputs }
 }
 
-/// The last observation, and those before it.
+/// Returns the last observation, and the observations before it.
 fn told(task: &MetaTask) -> (Observation, Vec<Observation>) {
     let pairs = task.inputs.rows().zip(&task.outputs);
     let mut all: Vec<Observation> = pairs
@@ -153,8 +155,9 @@ fn received(map: &Arc<FeatureMap>, others: &[MetaTask]) -> Result<Vec<Arc<dyn Ta
     Ok(models)
 }
 
-/// A party with a shared prior and a message of every agent, one of which comes anew with every observation, as in a round: the prior is
-/// fitted again.
+/// A party with a shared prior and a message from every agent.
+///
+/// Each observation replaces one message, as in a round, and refits the prior.
 #[derive(Clone)]
 struct Joined {
     party: SharedPrior,
@@ -170,7 +173,7 @@ impl Joined {
                     maximizer: search(),
                     ..LogEiSettings::for_study(DIM, true)
                 },
-                n_best_first: 0, // the search that the others make, too
+                n_best_first: 0, // forces the same search as in the others
                 ..SharedPriorSettings::default_for(DIM, true)
             };
             Ok(SharedPrior::new(square()?, settings, Arc::clone(map), Seed::new(1))?)
@@ -202,7 +205,7 @@ impl Strategy for Joined {
     }
 }
 
-/// FTS with a message of every agent, of which half of all queries use one.
+/// Creates FTS with a message from every agent; half of all queries use a message.
 fn fts(map: &Arc<FeatureMap>, others: &[MetaTask]) -> Result<Fts> {
     let settings = FtsSettings {
         own: ThompsonSettings {
@@ -223,12 +226,12 @@ fn fts(map: &Arc<FeatureMap>, others: &[MetaTask]) -> Result<Fts> {
     Ok(fts)
 }
 
-/// The same search for all.
+/// Search settings shared by all methods.
 fn search() -> Maximizer {
     Maximizer::MultiStart(MultiStart { n_candidates: 20, n_refine: 5, ..MultiStart::for_dim(DIM) })
 }
 
-/// Given hyperparameters: a fit costs all of them the same and is measured elsewhere.
+/// Fixed hyperparameters: a fit costs the same for all methods and is measured elsewhere.
 fn surrogate() -> Result<SurrogateSettings> {
     let initial = Hyperparameters { kernel: kernel(DIM)?, noise_variance: NOISE_VARIANCE };
     Ok(SurrogateSettings {

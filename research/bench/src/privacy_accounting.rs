@@ -1,4 +1,5 @@
-//! One answer of each accountant: ε of the paper's settings and of a million rounds, and what calibration takes.
+//! One query of each accountant: ε for the paper's settings and for up to ten million rounds, and
+//! the time of calibration.
 
 use anyhow::Result;
 use fedbo_privacy::accounting::{
@@ -9,7 +10,9 @@ use serde_json::{Value, json};
 
 use crate::measure::{Limits, columns, measure, rounded};
 
-/// q, z, T, δ and the number of agents, as the peers' script has them; then ten million rounds, and a δ of 1e−300.
+/// Returns q, z, T, δ and the number of agents of every setting.
+///
+/// The settings of the peers' script come first, then ten million rounds and a δ of 1e−300.
 fn settings() -> Vec<(f64, f64, u64, f64, u32)> {
     let (d200, d29) = (200_f64.powf(-1.1), 29_f64.powf(-1.1));
     let mut all = Vec::new();
@@ -28,7 +31,9 @@ fn settings() -> Vec<(f64, f64, u64, f64, u32)> {
     all
 }
 
-/// One row a setting and accountant; `noise_s` is what the smallest multiplier for the same ε takes.
+/// Returns one row per setting and accountant.
+///
+/// `noise_s` is the time to find the smallest multiplier for the same ε.
 pub(crate) fn rows(limits: &Limits) -> Result<Vec<Value>> {
     let mut rows = Vec::new();
     for (q, z, rounds, delta, n_agents) in settings() {
@@ -63,7 +68,7 @@ pub(crate) fn rows(limits: &Limits) -> Result<Vec<Value>> {
     Ok(rows)
 }
 
-/// ⌊q N⌋ and at least 1.
+/// Returns ⌊q N⌋, but at least 1.
 fn sample_size(q: f64, n_agents: u32) -> u32 {
     #[expect(
         clippy::cast_possible_truncation,

@@ -1,4 +1,4 @@
-//! Whole rounds of DP-FTS-DE with all agents in one process: everything but the objectives.
+//! Whole rounds of DP-FTS-DE with all agents in one process, without the cost of objectives.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -30,7 +30,7 @@ const N_FEATURES: usize = 100;
 const N_INITIAL: usize = 10;
 const RATE: f64 = 0.35;
 
-/// A smooth hill, in no time.
+/// A smooth hill, evaluated in negligible time.
 struct Hill;
 
 impl Objective for Hill {
@@ -41,7 +41,7 @@ impl Objective for Hill {
     }
 }
 
-/// Remembers when waves ended.
+/// Observer that records the end times of waves.
 struct Waves {
     begin: Instant,
     ends_s: Vec<f64>,
@@ -56,10 +56,12 @@ impl Observer for Waves {
     }
 }
 
-/// One row: two dimensions, 100 features, 4 regions, 10 initial points an agent, hyperparameters fitted on the default
-/// schedule, a release in every round (q = 0.35, z = 1, secure noise), 1 − p_t = 1/t. On one thread unless told otherwise.
+/// Returns one row: two dimensions, 100 features, 4 regions, 10 initial points per agent,
+/// hyperparameters fitted on the default schedule, a release in every round (q = 0.35, z = 1,
+/// secure noise), 1 − p_t = 1/t. Runs on one thread by default.
 ///
-/// `fixed` is a round between two fits with own functions drawn from 100 features, as in the authors' code.
+/// `fixed` keeps the hyperparameters and draws own functions from 100 features, as in the authors'
+/// rounds between two fits.
 pub(crate) fn rows(
     n_agents: u32,
     n_rounds: u64,
@@ -87,7 +89,8 @@ pub(crate) fn rows(
         let (store, stop) = (&mut NullReleaseStore, AtomicBool::new(false));
         run_session(&mut members, Vec::new(), &mut coordinator, store, &mut waves, &stop)
     })?;
-    // From the end of the initial points, so that a round is proposal, evaluation, message and release.
+    // From the end of the initial points, so that a round is proposal, evaluation, message and
+    // release.
     let start = waves.ends_s[N_INITIAL - 1];
     let seconds = waves.ends_s.last().copied().unwrap_or(start) - start;
     let per_round = seconds / n_rounds as f64;

@@ -1,4 +1,5 @@
-//! Growth of a query's cost with the number of observations t, and of a message's cost with the number of features M.
+//! Growth of a query's cost with the number of observations t, and of a message's cost with the
+//! number of features M.
 
 use anyhow::Result;
 use fedbo_gp::{Posterior, WeightPosterior, WeightSpaceSample};
@@ -10,13 +11,13 @@ use crate::measure::{Limits, Timing, columns, measure, rounded};
 use crate::message::{feature_map, smooth};
 use crate::thompson_step::{NOISE_VARIANCE, kernel, query};
 
-/// Dimension of the own queries.
+/// Dimension of the agent's own queries.
 const OWN_DIM: usize = 3;
-/// Dimension of the messages, and the number of observations behind them.
+/// Dimension of the messages, and number of observations in their models.
 const MESSAGE_DIM: usize = 2;
 const MESSAGE_T: usize = 50;
 
-/// A row for every operation and size, then one for every operation with its exponent of growth.
+/// Returns a row for every operation and size, then one per operation with its growth exponent.
 pub(crate) fn rows(largest: usize, limits: &Limits) -> Result<Vec<Value>> {
     let ladder = [10, 20, 50, 100, 200, 500, 1000, 2000];
     let sizes: Vec<usize> = ladder.into_iter().filter(|n| *n <= largest).collect();
@@ -43,8 +44,13 @@ pub(crate) fn rows(largest: usize, limits: &Limits) -> Result<Vec<Value>> {
     Ok(curves.iter().flat_map(Curve::rows).collect())
 }
 
-/// With t observations: query with the last one appended, query from scratch, the append alone, conditioning alone, and seven
-/// appended at once, as those of a peer and its neighbours are.
+/// Times the operations on t observations, in this order:
+///
+/// - a query after appending the last observation
+/// - a query from scratch
+/// - the append alone
+/// - conditioning from scratch alone
+/// - appending seven observations at once, as for a peer and its neighbours
 fn own(t: usize, limits: &Limits) -> Result<[Timing; 5]> {
     let kernel = kernel(OWN_DIM)?;
     let (inputs, y) = smooth(t, OWN_DIM);
@@ -92,7 +98,7 @@ fn own(t: usize, limits: &Limits) -> Result<[Timing; 5]> {
     Ok([appended, from_scratch, append, conditioning, of_neighbours])
 }
 
-/// With M features: a message drawn from scratch, and its maximisation.
+/// Times drawing a message with M features from scratch, and its maximisation.
 fn message(n_features: usize, limits: &Limits) -> Result<[Timing; 2]> {
     let map = feature_map(n_features, MESSAGE_DIM)?;
     let (inputs, y) = smooth(MESSAGE_T, MESSAGE_DIM);
@@ -124,7 +130,7 @@ fn message(n_features: usize, limits: &Limits) -> Result<[Timing; 2]> {
 /// Times of one operation at growing sizes.
 struct Curve {
     what: &'static str,
-    /// Letter of the size.
+    /// Symbol of the size: t or M.
     size: &'static str,
     points: Vec<(u32, f64)>,
     rows: Vec<Value>,
@@ -155,7 +161,9 @@ impl Curve {
     }
 }
 
-/// Least-squares slope of ln(cost) in ln(size) over the upper decade, if it holds two sizes.
+/// Returns the least-squares slope of ln(cost) in ln(size) over the upper decade of sizes.
+///
+/// `None` if the decade has fewer than two sizes.
 pub(crate) fn exponent(points: &[(u32, f64)]) -> Option<f64> {
     let largest = points.iter().map(|(size, _)| *size).max()?;
     let logs: Vec<(f64, f64)> = points

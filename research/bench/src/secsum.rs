@@ -1,17 +1,25 @@
-//! The cost of a secure sum to an agent and to each of the two servers, beside the verification of one Ed25519 signature in the same run.
+//! The cost of a secure sum to an agent and to each of the two servers, relative to one Ed25519
+//! verification in the same run.
 
 use anyhow::{Context, Result};
 use fedbo_privacy::accounting::{NoiseMultiplier, SamplingRate};
 use fedbo_privacy::mechanism::{Mechanism, MechanismSettings, ReleaseShape, SecureNoise, Server};
-use fedbo_secure_sum::{Place, Proof, Report, SealingKey, SealingPublicKey, Sharing};
+use fedbo_secure_sum::{
+    Place, Proof, Report, SealingKey, Sharing, seal as seal_share, sealed_size,
+};
 use fedbo_wire::{PassedSizes, SealedSizes, SealedUpload, SigningKey, verify_size};
 use serde_json::{Value, json};
 
 use crate::measure::{Limits, Timing, columns, measure, rounded};
 
-/// Rows: numbers of a vector and what is proved of it. `agent_s` is clipping, sharing, proving and sealing; `leader_s` and `helper_s` are
-/// opening, verifying and keeping one report, `helper_s` with the common answer; `close_s` is closing a round of `agents` reports. `upload` and
-/// `between` are bytes from the agent and between the servers. A ratio is a time over that of one signature's verification.
+/// Returns a row for every vector length and kind of proof.
+///
+/// - `agent_s`: time of clipping, sharing, proving and sealing.
+/// - `leader_s`, `helper_s`: time of opening, verifying and storing one report; `helper_s` includes
+///   the common decision.
+/// - `close_s`: time of closing a round of `agents` reports.
+/// - `upload`, `between`: bytes per report from the agent, and between the servers.
+/// - `ratio_*`: time divided by that of one signature verification.
 pub(crate) fn rows(sizes: &[u32], agents: u32, limits: &Limits) -> Result<Vec<Value>> {
     let signature = signature(limits)?;
     let mut rows = Vec::new();
@@ -51,7 +59,7 @@ fn row(
     let bound = |report: &Report| [report.nonce.as_slice(), &report.public].concat();
     let seal = |server: usize, report: &Report, share: &[u8]| {
         let info = place.info([Server::Leader, Server::Helper][server]);
-        keys[server].public().seal(&info, &bound(report), share)
+        seal_share(&keys[server].public().seal, &info, &bound(report), share)
     };
     let (agent, made) = measure(
         limits,
@@ -73,8 +81,8 @@ fn row(
     let (of_helper, from_helper) = look(1)?;
     let answer = sharing.decide(&context, &of_helper, [&from_leader, &from_helper])?;
     let at = (0, ReleaseShape::Total);
-    let begin = |role| sharing.begin(role, at, &mut SecureNoise::new());
-    let mut round = begin(Server::Leader)?;
+    let begin = |role| sharing.begin(role, at);
+    let mut round = begin(Server::Leader);
     let (leader, _) = measure(
         limits,
         |_| Ok(()),
@@ -84,7 +92,7 @@ fn row(
             Ok(())
         },
     )?;
-    let mut round = begin(Server::Helper)?;
+    let mut round = begin(Server::Helper);
     let (helper, _) = measure(
         limits,
         |_| Ok(()),
@@ -100,17 +108,16 @@ fn row(
     let (close, _) = measure(
         limits,
         |_| {
-            let mut round = begin(Server::Helper)?;
+            let mut round = begin(Server::Helper);
             slots.iter().for_each(|slot| round.keep(*slot, vector.clone()));
             Ok(Some(round))
         },
         |round| {
             let round = round.take().context("a round closes once")?;
-            round.close(&slots).map_err(|(_, missing)| missing.into())
+            round.close(&slots, &mut SecureNoise::new()).map_err(|(_, refused)| refused.into())
         },
     )?;
     let parts = sharing.sizes();
-    let sealed_size = SealingPublicKey::sealed_size;
     let upload = SealedUpload::n_bytes(SealedSizes {
         n_features,
         public: parts.public,
@@ -141,7 +148,7 @@ fn row(
     Ok(Value::Object(row))
 }
 
-/// The verification of a signature over a kilobyte.
+/// Times the verification of a signature over a kilobyte.
 fn signature(limits: &Limits) -> Result<Timing> {
     let key = SigningKey::from_seed([3; 32]);
     let (message, public) = ([5; 1024], key.public());

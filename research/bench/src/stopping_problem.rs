@@ -1,4 +1,5 @@
-//! The stopping problem of one trial under BO-BOS, as a whole and in parts: fit, law of the continuation, paths, induction.
+//! The stopping problem of one trial under BO-BOS, as a whole and in parts: fit, law of the
+//! continuation, paths, induction.
 
 use anyhow::{Context, Result};
 use fedbo_gp::{Continuation, DecayAverage, DecayProcess};
@@ -10,28 +11,31 @@ use serde_json::{Map, Value, json};
 
 use crate::measure::{Limits, Timing, columns, count, measure};
 
-/// Paths that are drawn together, as the rule does.
+/// Number of paths drawn together, as in the rule.
 const BLOCK: usize = 1024;
 
-/// A problem to be solved.
+/// A problem to solve.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Setting {
-    /// N.
+    /// Number N of epochs.
     pub(crate) n_epochs: usize,
-    /// Paths that are drawn.
+    /// Number of drawn paths.
     pub(crate) n_paths: usize,
-    /// Cells an epoch.
+    /// Number of cells per epoch.
     pub(crate) n_cells: usize,
-    /// True if the process of a curve is averaged over its hyperparameters; false if the one with the largest evidence
-    /// is taken.
+    /// True if the process of a curve is averaged over its hyperparameters; false to use those with
+    /// the largest evidence.
     pub(crate) is_averaged: bool,
 }
 
 /// Laws of the continuation, each with its weight.
 type Laws = Vec<(f64, Continuation)>;
 
-/// Rows for every problem: the whole of it, which may take no longer than `seconds_most`, then its parts. The parts do what the
-/// rule does with the same law; what the whole takes beyond them sorts paths into cells.
+/// Returns rows for every problem: the whole problem, with the time limit `seconds_most`, then its
+/// parts.
+///
+/// The parts repeat the rule's work with the same law. The rest of the whole problem's time is
+/// spent on sorting paths into cells.
 pub(crate) fn rows(settings: &[Setting], seconds_most: f64, limits: &Limits) -> Result<Vec<Value>> {
     let mut rows = Vec::new();
     for setting in settings {
@@ -55,7 +59,7 @@ pub(crate) fn rows(settings: &[Setting], seconds_most: f64, limits: &Limits) -> 
     Ok(rows)
 }
 
-/// A trial after its first epochs.
+/// Stopping problem of a trial after its first epochs.
 struct Problem {
     settings: BosSettings,
     curve: LearningCurve,
@@ -64,7 +68,7 @@ struct Problem {
 }
 
 impl Problem {
-    /// The incumbent's value: about what the curve comes to, so that the decision is not plain.
+    /// Incumbent's value, close to the curve's final value so that the decision is not trivial.
     const INCUMBENT: f64 = 0.9;
 
     fn new(setting: &Setting) -> Self {
@@ -80,7 +84,7 @@ impl Problem {
         let bounds = settings.bounds();
         let values = errors(settings.first_epochs()).into_iter();
         let curve = LearningCurve::new(values.map(|error| bounds.value(error)).collect());
-        // As the rule sees them, whose last digits went through values.
+        // In the rule's representation; the conversion through values changes the last digits.
         let errors = curve.values().iter().map(|v| bounds.error(*v)).collect();
         Self { curve, stds: vec![0.1; setting.n_epochs], errors, settings }
     }
@@ -110,7 +114,7 @@ impl Problem {
             limits,
             |draw| Ok(stream(draw)),
             |stream| {
-                // The blocks' first numbers, so that what is drawn is needed and not kept.
+                // Sums one number per block, so that the draws are used but not stored.
                 let mut sum = 0.0;
                 for ((_, law), n_paths) in laws.iter().zip(shares(&laws, setting.n_paths)) {
                     sum += blocks(n_paths).map(|n| law.draw(n, stream)[0]).sum::<f64>();
@@ -138,7 +142,11 @@ impl Problem {
         Ok(parts.collect())
     }
 
-    /// Paths as cells of their average error, five standard deviations about its mean; none is left out.
+    /// Draws paths and sorts them into cells of their average error; also compares their ends with
+    /// the incumbent.
+    ///
+    /// The cells span five standard deviations on both sides of the mean. Paths beyond go into the
+    /// outermost cells, so none is omitted.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -175,7 +183,7 @@ impl Problem {
     }
 }
 
-/// Returns the number of the `n_paths` paths that each law draws.
+/// Returns the number of paths drawn from each law, out of `n_paths`.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -193,7 +201,8 @@ fn shares(laws: &Laws, n_paths: usize) -> Vec<usize> {
     each.collect()
 }
 
-/// Errors as a small network has them on images: a decay of 12 % an epoch from 0.45 to 0.11, with noise of 0.004.
+/// Errors typical of a small network on images: a decay of 12 % per epoch from 0.45 to 0.11, with
+/// noise of 0.004.
 fn errors(n_first: usize) -> Vec<f64> {
     let mut noise = Seed::new(2).stream(Purpose::Problem, 0, 0);
     let mut gap = 0.34;
@@ -204,7 +213,7 @@ fn errors(n_first: usize) -> Vec<f64> {
     errors.collect()
 }
 
-/// Sizes of the blocks that make up so many paths.
+/// Returns the block sizes, which add up to `n_paths`.
 fn blocks(n_paths: usize) -> impl Iterator<Item = usize> {
     (0..n_paths).step_by(BLOCK).map(move |begin| BLOCK.min(n_paths - begin))
 }
@@ -241,13 +250,14 @@ mod tests {
         assert_eq!((held(1e3), held(0.0)), (json!(true), json!(false)));
     }
 
-    /// The parts' cells are what the rule makes of a curve: both tables say the same of as many paths at the first epoch, and the
-    /// share of paths that do better is nearly the same.
+    /// The parts' cells agree with the rule's cells of a curve: both tables have the same number of
+    /// paths at the first epoch, and nearly the same share of better paths.
     #[test]
     fn the_parts_are_those_of_the_rule() {
         let problem = Problem::new(&SMALL);
         let rule = problem.rule(&mut stream(0)).unwrap().unwrap();
-        // Paths that leave (0, 1) are left out: more of an average, whose processes are wide.
+        // Paths that leave (0, 1) are omitted. An average loses more paths, because its processes
+        // are wide.
         let left_out = 1.0 - count(rule.n_paths_kept()) / count(SMALL.n_paths);
         assert!(left_out < 0.2, "{left_out}");
         let belief = problem.fit().unwrap();
@@ -264,7 +274,7 @@ mod tests {
             .map(|cell| cell.p_better * f64::from(cell.n_paths))
             .sum();
         let expected = of_rule / count(rule.n_paths_kept());
-        // Five standard errors, and the paths that the rule leaves out.
+        // Five standard errors, plus the share of paths that the rule omits.
         let tolerance = 5.0 * (0.5 / count(SMALL.n_paths)).sqrt() + left_out;
         assert!((p_better - expected).abs() < tolerance, "{p_better} {expected}");
         assert!(expected > 0.01 && expected < 0.99, "{expected}");

@@ -1,4 +1,5 @@
-//! One Thompson query with given hyperparameters: condition on t observations, draw a function, maximise it on `[0,1]^d`.
+//! One Thompson query with given hyperparameters: condition on t observations, draw a function and
+//! maximise it on `[0,1]^d`.
 
 use anyhow::Result;
 use fedbo_gp::{Family, Kernel, PathwiseSample, Posterior, Prior};
@@ -9,7 +10,7 @@ use serde_json::{Value, json};
 use crate::data;
 use crate::measure::{Limits, add_mean, columns, count, measure};
 
-/// The peers' model: zero mean, squared exponential, ℓ = 0.2 √d, a² = 1.
+/// Kernel of the peers' model: zero mean, squared exponential, ℓ = 0.2 √d, a² = 1.
 pub(crate) fn kernel(dim: usize) -> Result<Kernel> {
     let lengthscale = 0.2 * count(dim).sqrt();
     Ok(Kernel::isotropic(Family::SquaredExponential, dim, lengthscale, 1.0)?)
@@ -18,7 +19,7 @@ pub(crate) fn kernel(dim: usize) -> Result<Kernel> {
 /// σ² of the peers' model.
 pub(crate) const NOISE_VARIANCE: f64 = 0.01;
 
-/// Draws a function from a posterior and maximises it: the value reached.
+/// Draws a function from a posterior and maximises it; returns the maximum.
 pub(crate) fn query(posterior: &Posterior, stream: &mut Stream) -> Result<f64> {
     let dim = posterior.inputs().dim();
     let sample = PathwiseSample::draw(posterior, Prior::default(), 1.0, stream)?;
@@ -26,7 +27,7 @@ pub(crate) fn query(posterior: &Posterior, stream: &mut Stream) -> Result<f64> {
     Ok(maxima.best().value)
 }
 
-/// A row for every dimension and number of observations.
+/// Returns a row for every dimension and number of observations.
 pub(crate) fn rows(dims: &[usize], sizes: &[usize], limits: &Limits) -> Result<Vec<Value>> {
     let mut rows = Vec::new();
     for &dim in dims {

@@ -1,24 +1,26 @@
-//! Rounds beside a free pace by time: fourteen parties of `examples/digits.toml`, of which every second needs ten times as long for a trial.
+//! Rounds against a free pace over time: fourteen parties of `examples/digits.toml`; every second
+//! one is ten times slower.
 //!
 //! ```text
 //! cargo run --release -p fedbo-experiments --example free_pace -- [ALGORITHM] [RUNS]
 //! ```
 //!
-//! In rounds all parties wait for the slowest, so that each round lasts as long as its trial. At a free pace nobody waits. Each party makes the
-//! same number of queries in both. The table shows the mean over parties of the best accuracy so far, at times that are counted in trials of
-//! a fast party, with Student's interval of the differences; the unit is a run.
+//! In rounds, all parties wait for the slowest, so each round lasts as long as its trial. At a free
+//! pace nobody waits. Each party makes the same number of queries in both. The table shows the mean
+//! over parties of the best accuracy so far, at times measured in trials of a fast party, with
+//! Student's interval of the differences; the unit is a run.
 #![expect(clippy::print_stdout, reason = "a table for a terminal")]
 
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 use fedbo_federation::{Arm, Federation};
-use fedbo_problems::BuiltInProblems;
 use fedbo_report::{Estimate, Row};
+use fedbo_research_problems::ResearchProblems;
 use fedbo_runner::federation::run_arm;
 
 const N_AGENTS: usize = 14;
-/// A slow party's time for a trial, in trials of a fast one.
+/// Duration of a slow party's trial, in trials of a fast one.
 const SLOW: usize = 10;
 const ROUNDS: usize = 20;
 const TIMES: [usize; 6] = [5, 10, 20, 50, 100, 200];
@@ -71,13 +73,14 @@ fn difference(ours: &[f64], theirs: &[f64]) -> String {
     }
 }
 
-/// The federation: at a free pace, with windows as long as a fast trial, or as a slow one where sums are released; or in rounds.
+/// The federation: in rounds, or at a free pace with windows as long as a fast trial (a slow one if
+/// sums are released).
 fn federation(algorithm: &str, is_free: bool) -> anyhow::Result<Federation> {
     let private = algorithm.starts_with("dp-");
     let mut text = format!(
         "[federation]\nname = \"digits\"\nalgorithm = {algorithm:?}\nrounds = {ROUNDS}\ninitial = 1\nseed = 301\n"
     );
-    // A window without vectors is noise: where sums are released, windows are longer.
+    // A window without vectors is pure noise, so windows are longer if sums are released.
     let window = if private { SLOW } else { 1 };
     let last = (ROUNDS + 1) * SLOW / window;
     if is_free {
@@ -101,12 +104,13 @@ fn federation(algorithm: &str, is_free: bool) -> anyhow::Result<Federation> {
     std::fs::create_dir_all(&folder)?;
     let path = folder.join("federation.toml");
     std::fs::write(&path, text)?;
-    let loaded = Federation::load(Path::new(&path), &BuiltInProblems);
+    let loaded = Federation::load(Path::new(&path), &ResearchProblems);
     std::fs::remove_dir_all(&folder)?;
     Ok(loaded?)
 }
 
-/// The mean over agents of the best value so far at each of the times, where a trial of an agent takes `speed` of it.
+/// The mean over agents of the best value so far at each of the times; `speed` is the duration of
+/// an agent's trial.
 fn best_by_time(
     federation: &Federation,
     arm: Arm,
@@ -118,7 +122,7 @@ fn best_by_time(
     let at = |time: usize| {
         let best = agents.iter().enumerate().map(|(agent, rows)| {
             let n_ended = (time / speed(agent)).min(rows.len());
-            // Who has no value yet has guessed: a tenth of the digits.
+            // A party without a value so far guesses: a tenth of the digits.
             rows[..n_ended].last().and_then(|row| row.best).unwrap_or(0.1)
         });
         best.sum::<f64>() / N_AGENTS as f64

@@ -1,5 +1,7 @@
-//! The experiments of the papers, declared: which arms each compares, on which problems, and what is made of the results.
+//! Declarations of the papers' experiments: their arms, their problems, and the evaluation of the
+//! results.
 //!
-//! Sessions are driven by `fedbo-runner`, results written by `fedbo-report`; the command line is another crate.
+//! `fedbo-runner` drives the sessions, `fedbo-report` writes the results; the command line is
+//! another crate.
 
 pub mod catalogue;

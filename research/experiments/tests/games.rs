@@ -1,4 +1,4 @@
-//! The experiments with games, small; most of them with the authors' published functions.
+//! The experiments with games at a small scale; most of them with the authors' published functions.
 
 #![expect(clippy::unwrap_used, reason = "a helper of a test fails as the test does")]
 
@@ -25,8 +25,8 @@ fn rows(folder: &Path) -> Vec<Row> {
     rows
 }
 
-/// One run: rows, initial rounds shared by all arms, regret and its mean as defined (footnote 5 of thesis chapter 8), pictures,
-/// and the same again on one thread.
+/// One run: rows, initial rounds shared by all arms, regret and its mean as defined (footnote 5 of
+/// thesis chapter 8), pictures, and equal results on one thread.
 #[test]
 #[ignore = "data: run by cargo xtask test --all"]
 fn a_game_is_played_and_written_as_defined() {
@@ -95,5 +95,5 @@ fn without_data_the_message_says_what_is_missing() {
     let experiment = find("games-synthetic").unwrap();
     let error = experiment.run(&options, &(), &AtomicBool::new(false));
     let error = error.unwrap_err().to_string();
-    assert!(error.contains("--data DIR") && error.contains("fedbo data check"), "{error}");
+    assert!(error.contains("--data DIR") && error.contains("fedbo-research data check"), "{error}");
 }

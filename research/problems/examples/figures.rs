@@ -8,7 +8,7 @@
 use std::path::PathBuf;
 use std::time::Instant;
 
-use fedbo_problems::{LandmineSvm, Problem, WineSites, WineSvm, read_fields};
+use fedbo_research_problems::{LandmineSvm, Problem, WineSites, WineSvm, read_fields};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     if let Some(folder) = std::env::args_os().nth(1) {
@@ -17,7 +17,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     wine()
 }
 
-/// Agreement with the reference, and time an evaluation.
+/// Agreement with the reference, and time per evaluation.
 fn landmine(folder: &std::path::Path) -> Result<(), Box<dyn std::error::Error>> {
     let started = Instant::now();
     let fields = read_fields(folder)?;
@@ -59,7 +59,7 @@ fn landmine(folder: &std::path::Path) -> Result<(), Box<dyn std::error::Error>> 
     Ok(())
 }
 
-/// A point of a surface: AUC, C, gamma, and whether it lies on the edge of the grid.
+/// A point of a surface: AUC, C, gamma, and whether it is on the edge of the grid.
 type GridPoint = (f64, f64, f64, bool);
 
 /// Steps of the grid in C and in gamma.
@@ -81,7 +81,8 @@ fn surface(problem: &WineSvm) -> Result<Vec<GridPoint>, Box<dyn std::error::Erro
     Ok(points)
 }
 
-/// The surface of each site: its best point, how it compares with the middle one and with the others' mean best.
+/// The surface of each site: its best point, its median and worst values, and the loss at the best
+/// point of the others' mean.
 fn wine() -> Result<(), Box<dyn std::error::Error>> {
     let started = Instant::now();
     let sites = WineSites::new(8)?;

@@ -1,12 +1,13 @@
 //! Area under the ROC curve, with ties counted by half.
 
-/// Area under the ROC curve: the chance that a positive row scores above a negative one, ties counting one half.
+/// Area under the ROC curve: the probability that a positive row scores above a negative one, with
+/// ties counted as one half.
 ///
 /// AUC = (R⁺ − n⁺(n⁺+1)/2) / (n⁺ n⁻), where R⁺ is the sum of the positives' ranks and tied scores share their mean
 /// rank (Mann–Whitney). Cost: O(n log n). `None` if a class is empty or a score is NaN.
 ///
 /// # Panics
-/// If there are not as many scores as labels.
+/// If the numbers of scores and labels differ.
 pub fn auc(scores: &[f64], positive: &[bool]) -> Option<f64> {
     assert_eq!(
         scores.len(),

@@ -9,7 +9,7 @@ use forust_ml::{GradientBooster, Matrix};
 /// More than the 17 grey levels, so that trees may split between any two.
 const N_BINS: u16 = 32;
 
-/// Rows with a yes or a no, stored by feature.
+/// Binary-labelled rows, stored by feature.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Columns {
     /// d×n.
@@ -24,25 +24,25 @@ impl Columns {
         self.labels.len()
     }
 
-    /// The given features, one after another.
+    /// The values of the given features, concatenated.
     fn gather(&self, features: &[usize]) -> Vec<f64> {
         let columns = features.iter().map(|&feature| &self.features[feature]);
         columns.flatten().copied().collect()
     }
 
-    /// Returns true if a feature is not the same in all rows; the booster refuses constant features.
+    /// Returns true if a feature is not constant; the booster refuses constant features.
     pub(crate) fn varies(&self, feature: usize) -> bool {
         let values = &self.features[feature];
         values.iter().any(|value| value.total_cmp(&values[0]).is_ne())
     }
 }
 
-/// The settings of the boosted trees that are tuned.
+/// Tuned settings of the boosted trees.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct BoosterSettings {
-    /// η > 0: what a tree adds is multiplied by it.
+    /// η > 0, the factor of each tree's contribution.
     pub(crate) learning_rate: f64,
-    /// Greatest number of splits between the root and a leaf, at least 1.
+    /// Maximum number of splits between the root and a leaf, at least 1.
     pub(crate) max_depth: usize,
     /// Share of the features, above 0 and at most 1, that a tree may use.
     pub(crate) feature_share: f64,
@@ -50,7 +50,7 @@ pub(crate) struct BoosterSettings {
     pub(crate) l1: f64,
 }
 
-/// Share of validation rows that boosted trees on the given features get wrong.
+/// Share of validation rows that boosted trees on the given features misclassify.
 pub(crate) fn boosted_error(
     train: &Columns,
     validation: &Columns,
@@ -65,17 +65,18 @@ pub(crate) fn boosted_error(
     Ok(wrong.count() as f64 / validation.n_rows() as f64)
 }
 
-/// Log-odds that boosted trees (Chen & Guestrin 2016, XGBoost) give to the rows of `at`, trained on `train` by the given
-/// features.
+/// Log-odds of the rows of `at` by boosted trees (Chen & Guestrin 2016, XGBoost), trained on
+/// `train` with the given features.
 ///
-/// Each tree adds η w to the rows of a leaf, and splits a leaf, down to the greatest depth, where the sum of the gains grows
-/// most:
+/// Each tree adds η w to the rows of a leaf. It splits a leaf, down to the maximum depth, at the
+/// largest increase of the sum of gains:
 ///
 /// w = −S(G)/(H + 1),   S(G) = sign(G) max(|G| − α, 0),   gain = max(G² − α², 0)/(H + 1)
 ///
 /// with G = Σ_i (p_i − y_i) and H = Σ_i p_i (1 − p_i) over the leaf's rows, and p_i = 1/2 at first. A leaf has H of at least 1.
 /// A tree uses ⌊share · d⌋ of the d features, and at least one.
-/// Deviation of the booster: XGBoost's gain is S(G)²/(H + 1), which is smaller as it counts the penalty α |w|.
+/// Deviation of the booster: XGBoost's gain is S(G)²/(H + 1), which is smaller because it counts
+/// the penalty α |w|.
 pub(crate) fn boosted_scores(
     train: &Columns,
     at: &Columns,
@@ -109,10 +110,10 @@ pub(crate) fn boosted_scores(
     Ok(booster.predict(&Matrix::new(&rows, at.n_rows(), d), false))
 }
 
-/// A share of which the booster, which rounds down, makes max(1, ⌊share · d⌋) features.
+/// A share for which the booster, which rounds down, samples max(1, ⌊share · d⌋) features.
 fn sampled_share(d: usize, share: f64) -> f64 {
     let n_sampled = (d as f64 * share).floor().max(1.0);
-    // Half a feature more, so that rounding cannot lose one.
+    // Half a feature is added so that rounding cannot lose one.
     ((n_sampled + 0.5) / d as f64).min(1.0)
 }
 
@@ -140,8 +141,8 @@ pub(crate) mod tests {
         columns
     }
 
-    /// One feature and trees of one split: each leaf's value written out tree by tree, to the rounding of single precision. A
-    /// penalty above every |G| leaves no tree anything to say.
+    /// One feature and trees of one split: each leaf's value is computed tree by tree, to the
+    /// rounding of single precision. With a penalty above every |G|, trees contribute nothing.
     #[test]
     fn trees_have_the_leaves_of_the_formula() {
         let (n_first, n_rows) = (20, 50);
@@ -175,8 +176,9 @@ pub(crate) mod tests {
         assert!(scores(&silent, 4).iter().all(|score| score.abs() < 1e-9));
     }
 
-    /// A penalty of 2 and 80 rows, half of them yes. By the first feature G = ±8 and H = 10 on both sides: a gain of 10.9, in
-    /// XGBoost 6.5. By the second G = ±6.5, H = 3.25 and 16.75: a gain of 11.2, in XGBoost 5.9. So the second one splits here.
+    /// A penalty of 2 and 80 rows, half of them yes. With the first feature G = ±8 and H = 10 on
+    /// both sides: a gain of 10.9, in XGBoost 6.5. With the second G = ±6.5, H = 3.25 and 16.75: a
+    /// gain of 11.2, in XGBoost 5.9. So the second feature is chosen here.
     #[test]
     fn the_gain_of_a_split_leaves_the_penalty_out() {
         let number = |yes| if yes { 1.0 } else { 0.0 };
@@ -197,7 +199,8 @@ pub(crate) mod tests {
         }
     }
 
-    /// The exclusive or of two coins is no sum of functions of one coin: trees of one split fail, trees of two do not.
+    /// The exclusive or of two coins is not a sum of functions of one coin: trees of one split
+    /// fail, trees of two succeed.
     #[test]
     fn depth_is_the_number_of_splits_on_the_way_to_a_leaf() {
         let differ = |row: &[bool]| row[0] != row[1];
@@ -210,8 +213,8 @@ pub(crate) mod tests {
         assert!(error(2) < 1e-9, "{}", error(2));
     }
 
-    /// The number of sampled features, as the booster computes it; and one tree by one of two features tells two kinds of rows
-    /// apart, by both of them three.
+    /// Checks the number of sampled features, as the booster computes it. One tree with one of two
+    /// features separates two kinds of rows, with both features three.
     #[test]
     fn a_tree_uses_its_share_of_the_features() {
         for (d, share, expected) in [
@@ -225,7 +228,8 @@ pub(crate) mod tests {
             let sampled = (d as f64 * sampled_share(d, share)).floor();
             assert!((sampled - expected).abs() < 0.5, "{d} {share}: {sampled}");
         }
-        // Without the second coin the answer is no, which needs no further split; with it the first coin tells more.
+        // Without the second coin the answer is no, which needs no further split; with it the first
+        // coin is more informative.
         let columns = coins(400, 3, |row| row[1] && (row[0] || row[2]));
         let n_kinds = |feature_share, seed| {
             let settings = BoosterSettings { feature_share, ..SETTINGS };

@@ -12,9 +12,9 @@ use state::{ANGLE_LIMIT, FORCE, POSITION_LIMIT};
 
 use crate::problem::{ProblemError, coordinates, linear_space};
 
-/// Steps of an episode at most.
+/// Maximum number of steps of an episode.
 const N_STEPS: u32 = 200;
-/// Episodes over which a policy's value is averaged.
+/// Number of episodes over which a policy's value is averaged.
 const N_EPISODES: usize = 10;
 /// Each coordinate of an episode's first state lies within this distance of the task's initial state.
 const START_SPREAD: f64 = 0.05;
@@ -22,19 +22,23 @@ const START_SPREAD: f64 = 0.05;
 const STATE_RANGE: [f64; 4] = [1.8, 1.0, 0.15, 1.0];
 /// Initial states of similar tasks lie within this share of [`STATE_RANGE`] of the target's.
 const SIMILAR_SHARE: f64 = 0.1;
-/// Initial states of targets lie within this share of [`STATE_RANGE`], so that those of similar tasks do not leave it.
+/// Initial states of targets lie within this share of [`STATE_RANGE`], so that those of similar
+/// tasks stay inside it.
 const TARGET_SHARE: f64 = 0.9;
-/// Parameters of a policy: for each coordinate of the state, its part in the scores of left and right.
+/// Number of parameters of a policy: for each coordinate of the state, its weight in the scores of
+/// left and right.
 const N_PARAMETERS: usize = 8;
-/// A policy that keeps the pole up from nearly every state of [`STATE_RANGE`]; it was found by random search.
+/// A policy that keeps the pole up from nearly every state of [`STATE_RANGE`]; found by random
+/// search.
 const STEADY: [f64; N_PARAMETERS] = [-0.0637, 0.0637, -0.0520, 0.0520, -1.0, 1.0, -0.1259, 0.1259];
 
 /// Policy search from one initial state: a policy's mean share of 200 steps over ten episodes, to be maximized.
 ///
-/// A policy is a 4×2 matrix with entries in `[−1,1]`. In the state s it pushes to the side whose entry of s·matrix is larger,
-/// to the left if they are equal. An episode ends after 200 steps or after the step that leaves the track or lets the pole
-/// fall, which counts. Its first state is the task's plus a number uniform on [−0.05, 0.05] for each coordinate; the ten
-/// offsets belong to the task, so the value is a function of the policy.
+/// A policy is a 4×2 matrix with entries in `[−1,1]`. In the state s it pushes to the side with the
+/// larger entry of s·matrix, to the left if they are equal. An episode ends after 200 steps or
+/// after the step that leaves the track or lets the pole fall; this step counts. Its first state is
+/// the task's state plus a uniform number in [−0.05, 0.05] for each coordinate. The ten offsets
+/// belong to the task, so the value is a function of the policy.
 ///
 /// Only the difference of the matrix's columns matters, and only its direction: large parts of the space have one value.
 #[derive(Clone, Debug)]
@@ -47,10 +51,12 @@ pub struct CartPole {
 }
 
 impl CartPole {
-    /// The task called `name` whose episodes begin near `initial`; `seed` gives the ten offsets.
+    /// Creates the task called `name`, with episodes that start near `initial`; `seed` gives the
+    /// ten offsets.
     ///
     /// # Errors
-    /// If a coordinate is not finite, or an episode could begin off the track or with the pole down.
+    /// If a coordinate is not finite, or an episode could start off the track or with the pole
+    /// down.
     pub fn new(name: &str, initial: CartState, seed: Seed) -> Result<Self, ProblemError> {
         let wrong = |key, found: f64, limit: f64| ProblemError::Option {
             problem: "cart-pole".to_owned(),
@@ -89,21 +95,21 @@ impl CartPole {
         task
     }
 
-    /// The state near which its episodes begin.
+    /// The state near which the episodes start.
     pub fn initial(&self) -> CartState {
         self.initial
     }
 
-    /// The value of a policy, in (0, 1]: the matrix row by row, so that entry 2i + j is the part of coordinate i in the score
-    /// of left (j = 0) or right (j = 1).
+    /// The value of a policy, in (0, 1]. The matrix is given row by row: entry 2i + j is the weight
+    /// of coordinate i in the score of left (j = 0) or right (j = 1).
     ///
     /// # Panics
-    /// If there are not 8 numbers.
+    /// If there are not exactly 8 numbers.
     pub fn value(&self, policy: &[f64]) -> f64 {
         f64::from(self.n_steps(policy)) / f64::from(self.n_steps_max())
     }
 
-    /// Steps of all episodes together.
+    /// Number of steps of all episodes together.
     fn n_steps(&self, policy: &[f64]) -> u32 {
         assert_eq!(policy.len(), N_PARAMETERS, "parameters of a policy");
         let episodes = self.starts.iter().map(|start| n_steps_up(*start, policy));
@@ -115,7 +121,7 @@ impl CartPole {
     }
 }
 
-/// Steps of an episode.
+/// Number of steps of an episode.
 fn n_steps_up(start: CartState, policy: &[f64]) -> u32 {
     let mut state = start;
     for step in 1..=N_STEPS {
@@ -152,7 +158,7 @@ impl Problem for CartPole {
         Direction::Maximize
     }
 
-    /// 1 where a policy that reaches it is known.
+    /// 1 if a policy that reaches it is known.
     fn optimum(&self) -> Option<f64> {
         self.optimum
     }
@@ -163,22 +169,23 @@ impl Problem for CartPole {
     }
 }
 
-/// A target and ten earlier tasks, three of them like it.
+/// A target and ten earlier tasks, three of them similar to it.
 #[derive(Clone, Debug)]
 pub struct CartPoleTasks {
-    /// The task to be solved; some policy reaches the value 1.
+    /// The task to solve; some policy reaches the value 1.
     pub target: CartPole,
-    /// Tasks whose initial states are near the target's.
+    /// Tasks with initial states near the target's.
     pub similar: Vec<CartPole>,
-    /// Tasks whose initial states are random.
+    /// Tasks with random initial states.
     pub dissimilar: Vec<CartPole>,
 }
 
 impl CartPoleTasks {
     /// Draws initial states and offsets.
     ///
-    /// The target's state is uniform on ±(1.62, 0.9, 0.135, 0.9), drawn again until a policy with the value 1 is known. A
-    /// similar task's lies within ±(0.18, 0.1, 0.015, 0.1) of it, a dissimilar one's is uniform on ±(1.8, 1, 0.15, 1).
+    /// The target's state is uniform on ±(1.62, 0.9, 0.135, 0.9), redrawn until a policy with the
+    /// value 1 is known. The state of a similar task lies within ±(0.18, 0.1, 0.015, 0.1) of it,
+    /// that of a dissimilar one is uniform on ±(1.8, 1, 0.15, 1).
     pub fn draw(seed: Seed, n_similar: u32, n_dissimilar: u32) -> Self {
         let mut stream = seed.stream(Purpose::Problem, 0, 1);
         let mut numbers = 0..;
@@ -219,8 +226,9 @@ mod tests {
         entries.collect()
     }
 
-    /// In the mirror the state and the parts change their signs and the sides change places: the scores of left and right then
-    /// change places too, and the episode is the mirrored one. Exchanging the sides alone makes another policy.
+    /// Mirroring changes the signs of the state and of the weights and exchanges the sides. The
+    /// scores of left and right are then exchanged too, and the episode is mirrored. Exchanging the
+    /// sides alone gives another policy.
     #[test]
     fn a_mirrored_policy_from_a_mirrored_state_has_the_same_value() {
         let mut stream = Seed::new(1).stream(Purpose::Test, 0, 0);
@@ -240,7 +248,7 @@ mod tests {
         assert!(n_other > 50, "{n_other}");
     }
 
-    /// Only the difference of the columns matters, and not its size.
+    /// Only the difference of the columns matters, not its size.
     #[test]
     fn equal_parts_added_to_both_sides_and_a_smaller_size_change_nothing() {
         let task = CartPoleTasks::draw(Seed::new(5), 3, 7).target;
@@ -272,15 +280,16 @@ mod tests {
             }
             for task in tasks.earlier().chain([&tasks.target]) {
                 assert!(task.starts.iter().all(|start| start.is_up()));
-                // All-zero scores push to the left for ever: the pole is down after some steps.
+                // Scores of zero always push to the left: the pole falls after some steps.
                 let value = task.value(&[0.0; N_PARAMETERS]);
                 assert!((0.005..0.3).contains(&value), "{value}");
             }
         }
     }
 
-    /// The steps of a pole pushed left from upright rest, from the linear equation with a constant push:
-    /// θ_n = (b/a)((1 + h√a)ⁿ + (1 − h√a)ⁿ − 2)/2 with b = 600/41; the first n beyond 12 degrees ends the episode.
+    /// The steps of a pole pushed left from rest and upright, from the linear equation with a
+    /// constant push: θ_n = (b/a)((1 + h√a)ⁿ + (1 − h√a)ⁿ − 2)/2 with b = 600/41; the first n
+    /// beyond 12 degrees ends the episode.
     #[test]
     fn an_episode_ends_when_the_linear_equation_says() {
         let a = GRAVITY * 66.0 / 41.0;

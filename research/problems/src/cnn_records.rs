@@ -1,18 +1,19 @@
 //! Recorded evaluations of a small CNN on four image data sets: meta-observations and initial points (meta-bo).
 //!
-//! The data sets themselves are not here, so the objective cannot be evaluated anew; read `data/meta-bo/README.md`.
+//! The data sets themselves are not included, so the objective cannot be re-evaluated; see
+//! `data/meta-bo/README.md`.
 
 use std::path::Path;
 
 use crate::table::{DataError, Row, read};
 
-/// The data sets, in the order in which the authors number them as meta-tasks.
+/// The data sets, in the authors' order of meta-tasks.
 pub const CNN_DATA_SETS: [&str; 4] = ["cifar_10", "cifar_100", "svhn", "mnist"];
-/// Runs of a target whose initial points were kept.
+/// Number of runs per target with recorded initial points.
 pub const N_CNN_RUNS: usize = 10;
-/// Observations of a data set as a meta-task.
+/// Number of observations of a data set as a meta-task.
 pub(crate) const N_OBSERVATIONS: usize = 50;
-/// Initial points of a run.
+/// Number of initial points of a run.
 pub(crate) const N_INITIAL: usize = 5;
 pub(crate) const OBSERVATIONS: &str = "meta-bo/meta_observations.csv";
 pub(crate) const INITIALIZATIONS: &str = "meta-bo/initializations_used.csv";
@@ -33,15 +34,15 @@ pub struct CnnRecords {
     pub data_set: &'static str,
     /// The 50 observations as a meta-task, in order: five initial points, then queries of GP-UCB.
     pub observations: Vec<CnnRecord>,
-    /// The five initial points of each of ten runs as a target. Even runs have the same inputs, and odd ones others; accuracies
-    /// differ by the noise of training.
+    /// The five initial points of each of ten runs as a target. Even runs share their inputs, and
+    /// odd runs share others; accuracies differ by the noise of training.
     pub initial: Vec<Vec<CnnRecord>>,
 }
 
 /// Reads all four data sets from `meta-bo/` within the data folder, in the order of [`CNN_DATA_SETS`].
 ///
 /// # Errors
-/// If a file is missing, a line is malformed, or a record is missing or stands there twice.
+/// If a file is missing, a line is malformed, or a record is missing or duplicated.
 pub fn read_cnn_records(folder: &Path) -> Result<Vec<CnnRecords>, DataError> {
     let observations = read_observations(folder)?;
     let initial = read_initializations(folder)?;
@@ -79,7 +80,8 @@ pub(crate) fn read_initializations(folder: &Path) -> Result<Vec<CnnRecord>, Data
     })
 }
 
-/// All records of a file, `n_each` a data set, each at the place that `place_of` gives it; every place must be taken once.
+/// All records of a file, `n_each` per data set, at the positions given by `place_of`. Every
+/// position must occur exactly once.
 fn read_places(
     folder: &Path,
     file: &str,

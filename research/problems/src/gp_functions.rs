@@ -1,4 +1,5 @@
-//! Functions drawn from a Gaussian process on a grid, and families of them a known distance apart (FTS, D.1).
+//! Functions drawn from a Gaussian process on a grid, and families of them at a known distance
+//! (FTS, D.1).
 
 use fedbo_streams::{Purpose, Seed, Stream};
 
@@ -9,14 +10,16 @@ pub const LENGTHSCALE: f64 = 0.03;
 /// Variance of the observation noise in the paper.
 pub const NOISE_VARIANCE: f64 = 0.01;
 
-/// Prior variance that may be missing at a grid point, of 1.
+/// Maximum prior variance, out of 1, that the factor may miss at a grid point.
 const VARIANCE_TOLERANCE: f64 = 1e-12;
 
-/// A zero-mean GP with the squared exponential kernel on a uniform grid of `[0,1]`, ready to be drawn from.
+/// A zero-mean GP with the squared exponential kernel on a uniform grid of `[0,1]`, prepared for
+/// draws.
 ///
-/// k(x, x') = exp(−(x − x')²/(2ℓ²)) ≈ L Lᵀ with L n×r from a Cholesky factorization that pivots on the largest
-/// remaining variance and stops once that is at most 1e-12: the rest is positive semidefinite, so each entry of L Lᵀ
-/// is within 1e-12 of the kernel's. r is about 75 for ℓ = 0.03. Cost: O(n r²) once, O(n r) a draw.
+/// k(x, x') = exp(−(x − x')²/(2ℓ²)) ≈ L Lᵀ with L n×r from a Cholesky factorization that pivots on
+/// the largest remaining variance and stops once that is at most 1e-12. The remainder is positive
+/// semidefinite, so each entry of L Lᵀ is within 1e-12 of the kernel's. r is about 75 for ℓ = 0.03.
+/// Cost: O(n r²) once, O(n r) per draw.
 #[derive(Clone, Debug)]
 pub struct GridPrior {
     grid: Vec<f64>,
@@ -68,7 +71,7 @@ impl GridPrior {
         Self::new(N_GRID, LENGTHSCALE)
     }
 
-    /// The grid, in rising order.
+    /// The grid, in ascending order.
     pub fn grid(&self) -> &[f64] {
         &self.grid
     }
@@ -90,7 +93,7 @@ impl GridPrior {
         values
     }
 
-    /// A draw, mapped linearly onto `[0,1]`.
+    /// A draw, scaled to `[0,1]`.
     fn draw_normalized(&self, stream: &mut Stream) -> Vec<f64> {
         let drawn = self.draw(stream);
         let low = drawn.iter().copied().fold(f64::INFINITY, f64::min);
@@ -99,21 +102,22 @@ impl GridPrior {
     }
 }
 
-/// A target agent's function on a grid, and those of other agents at distance exactly d_n = max |f − g_n|.
+/// A target agent's function on a grid, and the functions of other agents at distance exactly d_n =
+/// max |f − g_n|.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GridFamily {
-    /// The inputs, in rising order.
+    /// The inputs, in ascending order.
     pub grid: Vec<f64>,
-    /// f: drawn from the prior, then mapped linearly onto `[0,1]`.
+    /// f: drawn from the prior, then scaled to `[0,1]`.
     pub target: Vec<f64>,
-    /// g_n, one row an agent: f + d_n or f − d_n at each grid point, with probability 1/2 each.
+    /// g_n, one row per agent: f + d_n or f − d_n at each grid point, with probability 1/2 each.
     pub agents: Vec<Vec<f64>>,
 }
 
-/// The observations that one agent has of its function.
+/// One agent's observations of its function.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GridObservations {
-    /// Indices into the grid; one may occur more than once.
+    /// Indices into the grid, possibly repeated.
     pub indices: Vec<usize>,
     /// The inputs at those indices.
     pub inputs: Vec<f64>,
@@ -122,7 +126,7 @@ pub struct GridObservations {
 }
 
 impl GridFamily {
-    /// Draws a family; agent n's function does not depend on how many agents there are.
+    /// Draws a family; agent n's function does not depend on the number of agents.
     ///
     /// # Panics
     /// If `function_gap` d_n is negative or not finite.
@@ -145,8 +149,9 @@ impl GridFamily {
         Self { grid: prior.grid.clone(), target, agents }
     }
 
-    /// Agents that differ: α f^n + (1 − α) f, all drawn independently and each mapped onto `[0,1]` before it is mixed
-    /// (DP-FTS-DE appendix B.1.2; whether before or after is not said there). With α = 1 nobody can help anybody.
+    /// Draws heterogeneous agents: α f^n + (1 − α) f, all drawn independently and each scaled to
+    /// `[0,1]` before mixing (DP-FTS-DE appendix B.1.2, which does not say whether before or
+    /// after). With α = 1 agents cannot help each other.
     ///
     /// # Panics
     /// If `difference` α is not in `[0,1]`.
@@ -166,7 +171,7 @@ impl GridFamily {
     /// Inputs are uniform on the grid with replacement; the paper says only "randomly sample".
     ///
     /// # Panics
-    /// If there is no such agent, or `noise_variance` σ² is negative or not finite.
+    /// If there is no agent with this number, or `noise_variance` σ² is negative or not finite.
     pub fn observations(
         &self,
         agent: usize,
@@ -197,7 +202,7 @@ mod tests {
         (-0.5 * ((a - b) / LENGTHSCALE).powi(2)).exp()
     }
 
-    /// Every entry of L Lᵀ is the kernel's, to the stated tolerance and rounding.
+    /// Every entry of L Lᵀ equals the kernel's, to the stated tolerance and rounding.
     #[test]
     fn the_factor_reproduces_the_kernel_on_the_whole_grid() {
         let prior = GridPrior::paper();
@@ -214,7 +219,8 @@ mod tests {
         assert!(largest < 2e-12, "{largest:e}");
     }
 
-    /// Second moments over 4000 draws lie within five standard errors of the kernel, and of no shorter one.
+    /// Second moments over 4000 draws are within five standard errors of the kernel, and differ
+    /// from a kernel with a shorter scale.
     #[test]
     fn draws_have_the_covariance_of_the_kernel() {
         let prior = GridPrior::paper();
@@ -226,7 +232,7 @@ mod tests {
             let tolerance = 5.0 * ((1.0 + expected * expected) / 4000.0).sqrt();
             assert!((moment(i, j) - expected).abs() < tolerance, "{i} {j}");
         }
-        assert!(moment(500, 530) - kernel(0.0, 0.06) > 0.2); // so it can fail
+        assert!(moment(500, 530) - kernel(0.0, 0.06) > 0.2); // the test would detect a wrong kernel
     }
 
     #[test]

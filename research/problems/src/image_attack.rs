@@ -1,4 +1,5 @@
-//! An attacker and a defender who change an image before a classifier sees it: a game of two (thesis 8.4.2 and E.6.2).
+//! An attacker and a defender change an image before a classifier sees it: a game of two (thesis
+//! 8.4.2 and E.6.2).
 
 mod autoencoder;
 
@@ -7,17 +8,17 @@ use fedbo_streams::{Purpose, Seed};
 
 use autoencoder::Autoencoder;
 
-use crate::digit_classifier::{DigitClassifier, TrainingSettings};
-use crate::digits::{Digit, N_DIGITS, N_PIXELS, digits};
 use crate::problem::ProblemError;
+use fedbo_problems::digit_classifier::{DigitClassifier, TrainingSettings};
+use fedbo_problems::digits::{Digit, N_DIGITS, N_PIXELS, digits};
 
-/// The seed of split and training: they are part of the game's definition.
+/// Seed of split and training, part of the game's definition.
 const SEED: u64 = 1998;
-/// One image of this many is held out of training.
+/// One in this number of images is held out of training.
 const HELD_OUT: usize = 5;
-/// Actions are mapped onto moves of a code in this range, in each dimension.
+/// Range of the moves of a code in each dimension. Actions are mapped to this range.
 const MOVE_RANGE: [f64; 2] = [-2.0, 2.0];
-/// The training of the attacked model.
+/// Training settings of the attacked model.
 const CLASSIFIER: TrainingSettings = TrainingSettings {
     n_hidden: 128,
     n_epochs: 60,
@@ -26,24 +27,29 @@ const CLASSIFIER: TrainingSettings = TrainingSettings {
     l2: 0.0,
     pixel_noise: 0.2,
 };
-/// The longest code.
+/// Maximum length of a code.
 const MAX_CODE: usize = 16;
 
-/// Attack and defence of a classifier of digits: a game of constant sum about each image.
+/// Attack and defence of a classifier of digits: a constant-sum game on each image.
 ///
-/// Images are the 1797 digits of 8×8 pixels (Alpaydin & Kaynak 1998), grey levels in `[0, 1]`. On four fifths of them a
-/// classifier and a variational autoencoder with codes of n numbers are trained, once and always alike; the game is played with
-/// images of the last fifth that the classifier knows. With the autoencoder's code m(x) of an image and its image g(z) of a
-/// code, a player's action in `[0,1]^n`, mapped linearly onto a move a in `[−2,2]^n`, changes the image x into
+/// Images are the 1797 digits of 8×8 pixels (Alpaydin & Kaynak 1998), grey levels in `[0, 1]`. A
+/// classifier and a variational autoencoder with codes of n numbers are trained once on four fifths
+/// of them, deterministically. The game is played with those images of the last fifth that the
+/// classifier recognizes. The autoencoder maps an image to its code m(x) and a code to its image
+/// g(z). A player's action in `[0,1]^n`, mapped linearly onto a move a in `[−2,2]^n`, changes the
+/// image x into
 ///
 /// x + clip(g(m(x) + a) − x, −ε, ε)
 ///
-/// First the attacker changes it, then the defender what the attacker has made of it, with the same ε. The attacker's payoff
-/// is the largest probability that the classifier gives to a wrong digit, the *attack score*, and the defender's is 1 less
-/// that. An attack succeeds if the score is above the right digit's probability.
+/// First the attacker changes the image, then the defender changes the result, with the same ε. The
+/// attacker's payoff is the largest probability that the classifier gives to a wrong digit, the
+/// *attack score*. The defender's is 1 minus the attack score. An attack succeeds if the score is
+/// above the correct digit's probability.
 ///
-/// Reference: thesis E.6.2.1a, in whose manner a move by 0 changes the image too: into its clipped reconstruction.
-/// Deviations: 8×8 pixels in place of MNIST's 28×28, so another ε, and a perceptron in place of a convolutional network.
+/// Reference: thesis E.6.2.1a, where a move by 0 changes the image too, into its clipped
+/// reconstruction.
+/// Deviations: 8×8 pixels in place of MNIST's 28×28, so another ε, and a perceptron in place of a
+/// convolutional network.
 #[derive(Clone, Debug)]
 pub struct ImageAttack {
     n_code: usize,
@@ -54,12 +60,12 @@ pub struct ImageAttack {
     images: Vec<Digit>,
 }
 
-/// The outcome of attack and defence on an image.
+/// Outcome of attack and defence on an image.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct AttackOutcome {
     /// The largest probability of a wrong digit: the attacker's payoff.
     pub attack_score: f64,
-    /// Probability of the right digit.
+    /// Probability of the correct digit.
     pub right_probability: f64,
 }
 
@@ -69,21 +75,23 @@ impl AttackOutcome {
         [self.attack_score, 1.0 - self.attack_score]
     }
 
-    /// Returns true if the image is taken for another digit.
+    /// Returns true if the image is misclassified.
     pub fn success(&self) -> bool {
         self.attack_score > self.right_probability
     }
 }
 
 impl ImageAttack {
-    /// Numbers of an action in the thesis' game of digits.
+    /// Number of coordinates of an action in the thesis' game of digits.
     pub const N_CODE: usize = 2;
-    /// The ε for digits of 8×8 pixels with codes of two numbers: four of 16 grey levels. Of 20 random actions each, the attacker
-    /// has one that beats all the defender's in about 26 % of the images, the defender one that beats all the attacker's in
-    /// 48 %, and the rest are open; with the 0.2 of the thesis it is 12 % and 70 %, with 0.3 37 % and 42 %.
+    /// The ε for digits of 8×8 pixels with codes of two numbers: four of 16 grey levels. With 20
+    /// random actions each, the attacker has one that beats all of the defender's in about 26 % of
+    /// the images, the defender one that beats all of the attacker's in 48 %, and the rest are
+    /// open. With the thesis' 0.2 it is 12 % and 70 %, with 0.3 37 % and 42 %.
     pub const MAX_CHANGE: f64 = 0.25;
 
-    /// Trains the models. Players have actions of `n_code` numbers and change a pixel by `max_change` ε at most.
+    /// Trains the models. Players have actions of `n_code` numbers and change a pixel by at most
+    /// `max_change` ε.
     ///
     /// # Errors
     /// If `n_code` is not in 1 to 16, or `max_change` not in (0, 1].
@@ -120,25 +128,25 @@ impl ImageAttack {
         })
     }
 
-    /// Numbers of each player's action.
+    /// Number of coordinates of each player's action.
     pub fn n_code(&self) -> usize {
         self.n_code
     }
 
-    /// Share of the held-out images that the classifier knows.
+    /// Share of the held-out images that the classifier recognizes.
     pub fn accuracy(&self) -> f64 {
         self.accuracy
     }
 
-    /// Number of images that can be played with: those held out of training that the classifier knows, in random order.
+    /// Number of playable images: held-out images that the classifier recognizes, in random order.
     pub fn n_images(&self) -> usize {
         self.images.len()
     }
 
-    /// Returns the outcome for an image that is attacked and then defended.
+    /// Returns the outcome for an image that is first attacked and then defended.
     ///
     /// # Errors
-    /// If there is no such image, or an action is not in `[0,1]^n`.
+    /// If the image does not exist, or an action is not in `[0,1]^n`.
     pub fn play(
         &self,
         image: usize,
@@ -151,21 +159,21 @@ impl ImageAttack {
         Ok(outcome(&self.classifier, &defended, image.digit))
     }
 
-    /// Returns the outcome for an image that is attacked and that nobody defends.
+    /// Returns the outcome for an image that is attacked and not defended.
     ///
     /// # Errors
-    /// If there is no such image, or the action is not in `[0,1]^n`.
+    /// If the image does not exist, or the action is not in `[0,1]^n`.
     pub fn without_defense(&self, image: usize, attack: &[f64]) -> Result<AttackOutcome, Failure> {
         let image = self.image(image)?;
         let attacked = self.changed(&image.pixels, &self.code_move("attack", attack)?);
         Ok(outcome(&self.classifier, &attacked, image.digit))
     }
 
-    /// The share of `n_pairs` random pairs of attack and defence that succeed with an image: how hard it is to defend. The same
-    /// `seed` draws the same pairs for all images.
+    /// The share of `n_pairs` random pairs of attack and defence in which the attack succeeds: the
+    /// difficulty of a defence. The same `seed` draws the same pairs for all images.
     ///
     /// # Errors
-    /// If there is no such image.
+    /// If the image does not exist.
     pub fn success_share(&self, image: usize, n_pairs: usize, seed: Seed) -> Result<f64, Failure> {
         let mut stream = seed.stream(Purpose::Problem, 0, 0);
         let mut n_successes = 0;
@@ -177,12 +185,13 @@ impl ImageAttack {
         Ok(n_successes as f64 / n_pairs.max(1) as f64)
     }
 
-    /// Returns true if neither side wins by one action: of `n_actions` random attacks none succeeds against all of as
-    /// many random defences, and no defence thwarts all the attacks. Then the best action depends on what the other
-    /// does. The same `seed` draws the same actions for all images.
+    /// Returns true if neither side has an action that always wins: of `n_actions` random attacks
+    /// none succeeds against all of the `n_actions` random defences, and no defence prevents all
+    /// attacks. The best action then depends on the other player's action. The same `seed` draws
+    /// the same actions for all images.
     ///
     /// # Errors
-    /// If there is no such image.
+    /// If the image does not exist.
     pub fn is_contested(
         &self,
         image: usize,
@@ -195,7 +204,7 @@ impl ImageAttack {
             (0..n_actions).map(|_| action()).collect::<Vec<Vec<f64>>>()
         };
         let (attacks, defences) = (actions(), actions());
-        let mut can_be_won = vec![false; n_actions]; // by the attacker, against each defence
+        let mut can_be_won = vec![false; n_actions]; // the attacker can beat this defence
         for attack in &attacks {
             let mut can_be_lost = false;
             for (defence, can_be_won) in defences.iter().zip(&mut can_be_won) {
@@ -216,7 +225,7 @@ impl ImageAttack {
         })
     }
 
-    /// The move of a code that an action in `[0,1]^n` stands for.
+    /// The move of a code for an action in `[0,1]^n`.
     fn code_move(&self, name: &str, action: &[f64]) -> Result<Vec<f64>, Failure> {
         let bad = |message: String| Failure::BadPoint { message };
         let (found, n_code) = (action.len(), self.n_code);
@@ -230,7 +239,7 @@ impl ImageAttack {
         Ok(action.iter().map(|x| low + (high - low) * x).collect())
     }
 
-    /// x + clip(g(m(x) + a) − x, −ε, ε), which lies in `[0, 1]` as x and g do.
+    /// x + clip(g(m(x) + a) − x, −ε, ε), which lies in `[0, 1]` because x and g do.
     fn changed(&self, pixels: &[f64; N_PIXELS], code_move: &[f64]) -> [f64; N_PIXELS] {
         let mut code = self.autoencoder.code(pixels);
         for (number, change) in code.iter_mut().zip(code_move) {
@@ -244,7 +253,7 @@ impl ImageAttack {
     }
 }
 
-/// Images to train on, and images held out, both in random order.
+/// Training images and held-out images, both in random order.
 fn split(seed: Seed) -> [Vec<Digit>; 2] {
     let mut images = digits();
     seed.stream(Purpose::Problem, 0, 0).shuffle(&mut images);
@@ -252,7 +261,7 @@ fn split(seed: Seed) -> [Vec<Digit>; 2] {
     [images, held_out]
 }
 
-/// Returns the outcome that the classifier's probabilities give for an image of `digit`.
+/// The outcome of the classifier's probabilities for an image of `digit`.
 fn outcome(classifier: &DigitClassifier, pixels: &[f64; N_PIXELS], digit: usize) -> AttackOutcome {
     let probabilities = classifier.probabilities(pixels);
     let wrong = (0..N_DIGITS).filter(|&other| other != digit);

@@ -1,4 +1,4 @@
-//! Digits told apart by a softmax regression: an image classifier that learns epoch by epoch.
+//! Digits classified by a softmax regression: an image classifier trained by epochs.
 //!
 //! The logistic regression of the thesis (sections 4.5.1 and A.4.1), with digits of 8×8 pixels in place of MNIST.
 
@@ -6,37 +6,41 @@ use fedbo_objective::{Direction, Failure};
 use fedbo_space::{ParameterSpec, Point, Space};
 use fedbo_streams::{Purpose, Seed};
 
-use crate::digits::{N_DIGITS, N_PIXELS, digits};
 use crate::logistic::LogisticSettings;
 use crate::problem::coordinates;
 use crate::softmax::{ClassifiedRows, train_softmax};
 use crate::training_problem::TrainingProblem;
+use fedbo_problems::digits::{N_DIGITS, N_PIXELS, digits};
 
-/// Passes over the training images.
+/// Number of passes over the training images.
 const N_EPOCHS: usize = 50;
-/// Parts of the images, each of which validates once.
+/// Number of folds; each is the validation set once.
 const N_FOLDS: usize = 5;
-/// The seed of the folds: they are part of the problem's definition.
+/// Seed of the folds, part of the problem's definition.
 const FOLD_SEED: u64 = 1998;
 
 /// The spacing of penalties and learning rates between their bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Steps {
-    /// Evenly by their logarithms.
+    /// Even spacing of the logarithms.
     Logarithmic,
-    /// Evenly themselves, though their bounds are two and six orders of magnitude apart: as in the authors' code.
+    /// Even spacing of the values, though their bounds are two and six orders of magnitude apart,
+    /// as in the authors' code.
     Linear,
 }
 
 /// Validation error of a softmax regression on images of digits after each of 50 epochs; to be minimized.
 ///
-/// The space is that of the thesis: batch size (20 to 500), L2 penalty (1e-6 to 1) and learning rate, but for its range: 0.04
-/// to 4 in place of 1e-3 to 0.1, as an epoch has 39 times fewer steps than on MNIST. With the thesis' range all curves still
-/// fall at the last epoch, and the best point is a corner of the space. Long steps with a strong penalty diverge to chance.
-/// Each of five folds trains on 80 % of the 1797 images and validates on the rest; the value is the share of all images that
-/// are misclassified when they validate. A run has its own order of the training images; the folds are fixed.
-/// Deviation: the thesis has one such split of the 70,000 images of MNIST. A fifth of this smaller set would resolve the error
-/// to 1/359 only; the five folds together resolve it to 1/1797. An epoch has 39 times fewer steps than there.
+/// The space is that of the thesis: batch size (20 to 500), L2 penalty (1e-6 to 1) and learning
+/// rate, except for its range: 0.04 to 4 in place of 1e-3 to 0.1, because an epoch has 39 times
+/// fewer steps than on MNIST. With the thesis' range all curves still fall at the last epoch, and
+/// the best point is a corner of the space. Long steps with a strong penalty diverge to chance
+/// level. Each of five folds trains on 80 % of the 1797 images and validates on the rest; the value
+/// is the share of all images that are misclassified in validation. A run has its own order of the
+/// training images; the folds are fixed.
+/// Deviation: the thesis has one such split of the 70,000 images of MNIST. A fifth of this smaller
+/// set would resolve the error to 1/359 only; the five folds together resolve it to 1/1797. An
+/// epoch has 39 times fewer steps than there.
 #[derive(Clone, Debug)]
 pub struct ImageLogistic {
     space: Space,
@@ -50,7 +54,7 @@ struct Fold {
 }
 
 impl ImageLogistic {
-    /// The problem, the same every time.
+    /// Creates the problem, which is deterministic.
     pub fn new(steps: Steps) -> Self {
         let between = match steps {
             Steps::Logarithmic => ParameterSpec::log_float,
@@ -79,7 +83,7 @@ impl ImageLogistic {
         Self { space, folds: folds.collect() }
     }
 
-    /// Number of images that are misclassified when they validate, after each epoch.
+    /// Number of images misclassified in validation, after each epoch.
     fn n_wrong(&self, settings: &LogisticSettings, run: u64) -> Result<Vec<usize>, Failure> {
         let mut n_wrong = vec![0; settings.n_epochs];
         for (index, fold) in (0..).zip(&self.folds) {
@@ -95,7 +99,7 @@ impl ImageLogistic {
         Ok(n_wrong)
     }
 
-    /// The settings that a point of the space stands for.
+    /// The settings at a point of the space.
     fn settings(&self, point: &Point) -> Result<LogisticSettings, Failure> {
         let at = coordinates(&self.space, point)?;
         #[expect(
@@ -146,7 +150,7 @@ mod tests {
         rows.map(|row| row.iter().map(|x| (x.feature, x.value.to_bits())).collect()).collect()
     }
 
-    /// All images differ, so sets of them tell what stands where.
+    /// All images differ, so sets of images identify the folds.
     #[test]
     fn each_image_validates_in_one_fold_and_trains_in_the_others() {
         let problem = ImageLogistic::new(Steps::Logarithmic);
@@ -166,7 +170,7 @@ mod tests {
         }
     }
 
-    /// Shorter training gives the first part of the curve; the last error is that of the models themselves.
+    /// Shorter training gives the first part of the curve; the last error is that of the models.
     #[test]
     fn the_curve_of_shorter_training_is_the_beginning() {
         let problem = ImageLogistic::new(Steps::Logarithmic);
@@ -186,8 +190,9 @@ mod tests {
         assert_eq!(n_wrong, seven[6]);
     }
 
-    /// Nine images of ten are wrong by chance. A good setting is wrong in about one of 25; a run differs from another by the
-    /// order of the images only, so little; steps that are too short learn slowly, and long ones with a strong penalty diverge.
+    /// Chance level is nine wrong images of ten. A good setting is wrong in about one of 25. Runs
+    /// differ only in the order of the images, so their errors differ little. Too short steps learn
+    /// slowly, and long ones with a strong penalty diverge.
     #[test]
     fn errors_are_those_of_digits() {
         let problem = ImageLogistic::new(Steps::Logarithmic);
@@ -206,8 +211,8 @@ mod tests {
         assert!(curve([0.5, 1.0, 1.0], 0)[49] > 0.5);
     }
 
-    /// The same hyperparameters train alike, whichever steps lead to them; the middle of the space is a strong penalty if steps are
-    /// linear.
+    /// Equal hyperparameters have equal curves with both spacings; the middle of the space has a
+    /// strong penalty with linear spacing.
     #[test]
     fn steps_move_points_and_nothing_else() {
         let [logarithmic, linear] = [Steps::Logarithmic, Steps::Linear].map(ImageLogistic::new);

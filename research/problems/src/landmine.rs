@@ -21,9 +21,9 @@ pub(crate) const GAMMA_RANGE: [f64; 2] = [0.01, 10.0];
 /// One field's locations, in the authors' own 50/50 split and order.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LandmineField {
-    /// Locations to train on.
+    /// Training locations.
     pub train: Labelled,
-    /// Locations to score on.
+    /// Validation locations.
     pub validation: Labelled,
 }
 
@@ -62,8 +62,9 @@ pub fn read_fields(folder: &Path) -> Result<Vec<LandmineField>, DataError> {
 
 /// One field's objective: validation AUC of an RBF-kernel SVM over C and gamma, to be maximized.
 ///
-/// The AUC ranks by the decision value, which is the noise-free objective. Deviation: the authors rank by Platt
-/// probabilities, whose slope has the wrong sign in some draws; their recorded value is then 1 − AUC.
+/// The AUC ranks by the decision value, which is the noise-free objective. Deviation: the authors
+/// rank by Platt probabilities, whose slope has the wrong sign in some draws; their recorded value
+/// is then 1 − AUC.
 #[derive(Clone, Debug)]
 pub struct LandmineSvm {
     field: usize,
@@ -72,10 +73,10 @@ pub struct LandmineSvm {
 }
 
 impl LandmineSvm {
-    /// The objective of field number `field`, from all fields as [`read_fields`] gives them.
+    /// Creates the objective of field number `field` from all fields of [`read_fields`].
     ///
     /// # Errors
-    /// If there is no such field, or its rows lack one of the labels.
+    /// If there is no field with this number, or its rows lack one of the labels.
     pub fn new(fields: &[LandmineField], field: usize) -> Result<Self, crate::ProblemError> {
         let data = fields.get(field).ok_or_else(|| crate::ProblemError::Option {
             problem: "landmine-svm".into(),

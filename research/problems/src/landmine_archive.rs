@@ -1,13 +1,15 @@
-//! The data that the authors' own landmine runs started from: features, initial points, observations, messages
+//! Inputs of the authors' own landmine runs: features, initial points, observations, messages
 //! (landmine-fts).
 //!
-//! Read `data/landmine-fts/README.md` before the messages: they were built from mis-paired observations.
+//! Read `data/landmine-fts/README.md` before use of the messages: they were built from mis-paired
+//! observations.
 
 use std::path::Path;
 
 use crate::table::{DataError, read};
 
-/// Shared random features: φ(x)_j = √(2/M) cos(s_j·x + b_j), then divided by the Euclidean norm of φ(x).
+/// Shared random features: φ(x)_j = √(2/M) cos(s_j·x + b_j), then divided by the Euclidean norm of
+/// φ(x).
 #[derive(Clone, Debug, PartialEq)]
 pub struct ArchivedFeatures {
     /// Spectral points s_j, M×2.
@@ -16,12 +18,12 @@ pub struct ArchivedFeatures {
     pub phases: Vec<f64>,
 }
 
-/// A point at which a field's objective was evaluated, and the value that the authors recorded.
+/// A point where a field's objective was evaluated, with the authors' recorded value.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ArchivedPoint {
     /// Field, 0 to 28.
     pub field: usize,
-    /// Run of the experiment; 0 where there is one only.
+    /// Run of the experiment; 0 if there is only one.
     pub run: usize,
     /// Position within the run: 0, 1, … for initial points; −2, −1, 0 and then 1 to 50 for observations.
     pub position: i64,
@@ -31,7 +33,7 @@ pub struct ArchivedPoint {
     pub auc: f64,
 }
 
-/// A vector of M numbers that belongs to a field.
+/// A vector of M numbers of a field.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ArchivedWeights {
     /// Field, 0 to 28.
@@ -84,7 +86,7 @@ pub fn read_messages(folder: &Path, n_features: usize) -> Result<Vec<ArchivedWei
     read_weights(folder, &format!("landmine-fts/messages_M{n_features}.csv"))
 }
 
-/// Reads every field's posterior mean ν_n, to which its message belongs, for M = 50 or 100.
+/// Reads every field's posterior mean ν_n, which belongs to its message, for M = 50 or 100.
 ///
 /// # Errors
 /// If the file is missing or a line is malformed.

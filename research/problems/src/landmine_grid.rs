@@ -1,4 +1,4 @@
-//! The landmine SVMs on a small grid of hyperparameters: tables whose optimum is known (landmine).
+//! The landmine SVMs on a small grid of hyperparameters: tables with known optima (landmine).
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use crate::problem::linear_space;
 use crate::table::{DataError, read};
 
 pub(crate) const FILE: &str = "landmine/svm_auc_reference.csv";
-/// Coordinates closer than this are the same grid point: the grid's own are 2⁻¹⁰ apart at least.
+/// Coordinates closer than this are the same grid point: grid coordinates are at least 2⁻¹⁰ apart.
 const TOLERANCE: f64 = 1e-6;
 
 /// One field's validation AUC of an RBF-kernel SVM at 88 settings of C and gamma, computed with scikit-learn, to be maximized.

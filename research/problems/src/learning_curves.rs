@@ -1,4 +1,4 @@
-//! Made-up learning curves whose ends are known: what rules for early stopping are measured on.
+//! Synthetic learning curves with known final values, for measuring early stopping rules.
 
 use std::f64::consts::PI;
 
@@ -11,7 +11,7 @@ use crate::problem::{coordinates, linear_space};
 
 /// Number N of epochs.
 const N_EPOCHS: usize = 50;
-/// Error of a model that has learned nothing: chance, with ten classes.
+/// Error of an untrained model: chance level with ten classes.
 const UNTRAINED: f64 = 0.9;
 /// Final error far from all wells.
 const CEILING: f64 = 0.55;
@@ -22,31 +22,35 @@ const WELLS: [([f64; 2], f64, f64); 4] = [
     ([0.35, 0.2], 0.33, 0.18),
     ([0.8, 0.2], 0.28, 0.16),
 ];
-/// The point of the least final error, in the unit square.
+/// The point of the smallest final error, in the unit square.
 const MINIMISER: [f64; 2] = [0.749_577_092_029_102, 0.698_865_849_967_274];
 /// Standard deviation of [`CurveFamily::Noisy`] in an epoch.
 const NOISE_STD: f64 = 0.02;
 
-/// The shape of curves on the way to their ends v. Each family has the epoch p until which nothing is learned and the
-/// time constant τ after it.
+/// The shape of curves towards their final values v. Each family has the epoch p until which
+/// nothing is learned and the time constant τ after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CurveFamily {
-    /// p = 0, τ = 3 + 9 sin²(π (x1 − x2)): how fast is not related to how well, so early ranks tell something.
+    /// p = 0, τ = 3 + 9 sin²(π (x1 − x2)): speed and final value are unrelated, so early ranks are
+    /// informative.
     Exponential,
-    /// p = 0, τ = 3 + 100 (0.55 − v): the better the end the slower the way. Early ranks are the final ones reversed.
+    /// p = 0, τ = 3 + 100 (0.55 − v): better final values take longer. Early ranks are the final
+    /// ones reversed.
     Crossing,
-    /// p = 4 + 30 sin²(π (x1 + x2)), τ = 3: the error stays until epoch p, then drops. Two good wells drop early, the best one
-    /// after epoch 33; before, nothing tells it from a point that will never be good.
+    /// p = 4 + 30 sin²(π (x1 + x2)), τ = 3: the error is constant until epoch p, then drops. Two
+    /// good wells drop early, the best one after epoch 33; before that, nothing distinguishes it
+    /// from a point that never becomes good.
     Plateau,
-    /// As [`CurveFamily::Exponential`], with normal noise of standard deviation 0.02 in each epoch, cut to [0, 1].
+    /// As [`CurveFamily::Exponential`], with normal noise of standard deviation 0.02 in each epoch,
+    /// clipped to [0, 1].
     Noisy,
 }
 
 impl CurveFamily {
-    /// All of them.
+    /// All families.
     pub const ALL: [Self; 4] = [Self::Exponential, Self::Crossing, Self::Plateau, Self::Noisy];
 
-    /// Its name.
+    /// The name of the family.
     pub fn name(self) -> &'static str {
         match self {
             Self::Exponential => "exponential",
@@ -79,13 +83,14 @@ impl CurveFamily {
 
 /// Validation errors of 50 epochs over two parameters x1, x2 in [0, 1], to be minimized.
 ///
-/// The error after epoch n falls exponentially from 0.9 to its end v, which it reaches at N = 50 exactly; a family says when it
-/// begins (p) and how fast it is (τ):
+/// The error after epoch n falls exponentially from 0.9 to its final value v, which it reaches at N
+/// = 50 exactly. A family determines the start of learning (p) and the time constant (τ):
 ///
 /// f(x, n) = v + (0.9 − v) (g(n) − g(N))/(1 − g(N)),   g(n) = exp(−max(n − p, 0)/τ),
 /// v(x) = 0.55 − Σ_i h_i exp(−|x − c_i|²/(2 w_i²))
 ///
-/// v has four wells of unlike depth; the least one is narrow. All families have the same ends.
+/// v has four wells of different depths; the deepest is narrow. All families have the same final
+/// values.
 #[derive(Clone, Debug)]
 pub struct LearningCurves {
     family: CurveFamily,
@@ -106,12 +111,12 @@ impl LearningCurves {
         Ok(final_error(self.position(point)?))
     }
 
-    /// The least final error without noise.
+    /// The smallest final error without noise.
     pub fn optimum(&self) -> f64 {
         final_error(MINIMISER)
     }
 
-    /// The point at which [`LearningCurves::optimum`] is taken.
+    /// The minimizer of the final error; its value is [`LearningCurves::optimum`].
     pub fn minimiser(&self) -> Point {
         self.space.decode(&MINIMISER)
     }
@@ -149,8 +154,8 @@ impl TrainingProblem for LearningCurves {
         N_EPOCHS
     }
 
-    /// Only [`CurveFamily::Noisy`] uses `run`. Noise at one point tells nothing of the noise at another, as in trainings whose
-    /// initial weights depend on their parameters.
+    /// Only [`CurveFamily::Noisy`] uses `run`. Noise at different points is independent, as in
+    /// trainings whose initial weights depend on their parameters.
     fn curve(&self, point: &Point, run: u64) -> Result<Vec<f64>, Failure> {
         let at = self.position(point)?;
         let mut curve: Vec<f64> =
@@ -197,7 +202,7 @@ mod tests {
         product(&a, &b) / product(&a, &a)
     }
 
-    /// Over the points, the correlation of the values after `epoch` with the final ones.
+    /// Rank correlation over the points of the values after `epoch` with the final ones.
     fn early_correlation(family: CurveFamily, epoch: usize) -> f64 {
         let all = points().into_iter().map(|at| curves(family, at, 0));
         let (early, last): (Vec<f64>, Vec<f64>) =
@@ -205,8 +210,9 @@ mod tests {
         rank_correlation(&early, &last)
     }
 
-    /// On a grid of 1/500 the final error has four minima, the deepest at the published place; nowhere is it less than there,
-    /// and its gradient vanishes there: steps of 1e-5 raise it by about h (1e-5/w)²/2 = 2e-9 in all directions.
+    /// On a grid of 1/500 the final error has four minima, the deepest at the published point. It
+    /// is nowhere smaller, and its gradient vanishes there: steps of 1e-5 raise it by about h
+    /// (1e-5/w)²/2 = 2e-9 in all directions.
     #[test]
     fn the_optimum_is_the_least_of_four_minima() {
         let problem = LearningCurves::new(CurveFamily::Exponential);
@@ -258,8 +264,9 @@ mod tests {
         }
     }
 
-    /// From three values that are equally many epochs apart, ratios of differences give the time constant; where nothing delays
-    /// learning, the exponential through the first two values begins at 0.9.
+    /// From three values at equal distances in epochs, ratios of differences give the time
+    /// constant. Without a delay of learning, the exponential through the first two values starts
+    /// at 0.9.
     #[test]
     fn curves_are_exponential_with_the_stated_time_constants() {
         let at = [0.3, 0.7];
@@ -291,7 +298,8 @@ mod tests {
         assert!(late > 0.95, "{late}");
     }
 
-    /// The best point is on its plateau at epoch 33 still, while the second well's has fallen to its end by epoch 25.
+    /// The best point is still on its plateau at epoch 33, while the second well has reached its
+    /// final value by epoch 25.
     #[test]
     fn plateaus_end_late_where_it_matters() {
         let best = curves(CurveFamily::Plateau, MINIMISER, 0);
@@ -304,7 +312,8 @@ mod tests {
         assert!(never[49] > 0.5);
     }
 
-    /// The noise has mean 0 and the stated deviation to five standard errors, and is unrelated between epochs, points and runs.
+    /// The noise has mean 0 and the stated deviation to five standard errors, and is uncorrelated
+    /// between epochs, points and runs.
     #[test]
     fn noise_is_a_function_of_run_point_and_epoch() {
         let noise = |at, run| -> Vec<f64> {

@@ -1,30 +1,29 @@
-//! Test functions, data sets and models whose answer is known: what algorithms are measured on.
+//! Test functions, data sets and models with known answers, on which algorithms are measured.
 //!
-//! Decides how each is defined, in its own units and sign. Knows nothing of surrogates, strategies or federations.
-//! Start at [`problem()`], which finds one by name; [`GridFamily`] is the synthetic family of the FTS paper,
-//! [`suite()`] and [`suite_high()`] have functions on which optimizers are compared.
+//! Decides the definition of each, in its own units and sign. Does not know surrogates, strategies
+//! or federations.
+//! Start at [`problem()`], which finds a problem by name. [`GridFamily`] is the synthetic family of
+//! the FTS paper, [`suite()`] and [`suite_high()`] have functions on which optimizers are compared.
 
 mod auc;
 mod boosted_trees;
 mod cart_pole;
 mod cnn_records;
 pub mod data_sets;
-mod digit_classifier;
-mod digits;
-mod digits_perceptron;
+mod emails;
 mod feature_selection;
-mod functions;
 mod gp_functions;
-mod growing_wine;
+mod growing_data;
 mod image_attack;
 mod image_logistic;
+mod labelled_table;
 mod landmine;
 pub mod landmine_archive;
 mod landmine_grid;
 mod learning_curves;
 mod logistic;
 mod mixed;
-mod neural;
+mod patients;
 mod payoff_functions;
 mod predator_prey;
 mod problem;
@@ -40,15 +39,15 @@ mod wine_trees;
 pub use auc::auc;
 pub use cart_pole::{CartPole, CartPoleTasks, CartState};
 pub use cnn_records::{CNN_DATA_SETS, CnnRecord, CnnRecords, N_CNN_RUNS, read_cnn_records};
-pub use digits::N_FORMS;
-pub use digits_perceptron::DigitsPerceptron;
+pub use emails::read_emails;
 pub use feature_selection::FeatureSelection;
 pub use fedbo_objective::{Problem, ProblemSpec};
-pub use functions::{Function, TestFunction};
+pub use fedbo_problems::digits::N_FORMS;
+pub use fedbo_problems::{DigitsPerceptron, Function, TestFunction};
 pub use gp_functions::{
     GridFamily, GridObservations, GridPrior, LENGTHSCALE, N_GRID, NOISE_VARIANCE,
 };
-pub use growing_wine::{GROWING_WINE_SIZES, GrowingWine, LogisticScale, LogisticScore};
+pub use growing_data::{GROWING_SIZES, GrowingData, LogisticScale, LogisticScore};
 pub use image_attack::{AttackOutcome, ImageAttack};
 pub use image_logistic::{ImageLogistic, Steps};
 pub use landmine::{LandmineField, LandmineSvm, N_FIELDS, read_fields};
@@ -58,9 +57,10 @@ pub use logistic::{
     LogisticError, LogisticModel, LogisticSettings, ValidationScore, logistic_curve, train_logistic,
 };
 pub use mixed::MixedSurface;
+pub use patients::read_patients;
 pub use payoff_functions::{N_GAMES, N_GRID_ACTIONS, read_payoff_functions};
 pub use predator_prey::{PredatorPrey, PredatorPreyOutcome};
-pub use problem::{BuiltInProblems, PROBLEM_NAMES, ProblemError, problem};
+pub use problem::{PROBLEM_NAMES, ProblemError, ResearchProblems, problem};
 pub use suite::{SuiteEntry, SuiteFamily, SuiteFunction, SuiteHalf, suite, suite_high};
 pub use svm::{Labelled, SplitSvm, SvmError};
 pub use swimmer::{Swimmer, SwimmerReturn};

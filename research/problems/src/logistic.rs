@@ -4,53 +4,54 @@ use fedbo_streams::{Purpose, Seed};
 
 use crate::svm::Labelled;
 
-/// The settings by which a logistic regression is trained.
+/// Training settings of a logistic regression.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LogisticSettings {
-    /// Rows a step; the last batch of an epoch may have fewer.
+    /// Number of rows in a step; the last batch of an epoch may have fewer.
     pub batch_size: usize,
     /// λ ≥ 0 of the penalty (λ/2) ‖w‖².
     pub l2: f64,
     /// Step size > 0.
     pub learning_rate: f64,
-    /// Passes over the training rows.
+    /// Number of passes over the training rows.
     pub n_epochs: usize,
 }
 
-/// The reason why there is no classifier, or no score.
+/// Reason why training or scoring failed.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LogisticError {
-    /// There is nothing to learn from, or nothing to score on.
+    /// There are no training rows, or no validation rows.
     #[error("there are no {half} rows")]
     NoRows {
         /// `training` or `validation`.
         half: &'static str,
     },
-    /// A row has another number of features than the first, there are not as many labels as rows, or a feature is not finite.
+    /// A row has a different number of features than the first, the numbers of labels and rows
+    /// differ, or a feature is not finite.
     #[error("the {half} rows do not all have {expected} finite features and one label")]
     Ragged {
         /// `training` or `validation`.
         half: &'static str,
-        /// Features of the first training row.
+        /// Number of features of the first training row.
         expected: usize,
     },
-    /// A setting is out of its domain.
+    /// A setting is out of range.
     #[error("{name} = {value}, expected {expected}")]
     Setting {
         /// Name of the setting.
         name: &'static str,
         /// Its value.
         value: String,
-        /// The values that are accepted.
+        /// The accepted values.
         expected: &'static str,
     },
-    /// The steps were so long that the weights overflowed.
+    /// The steps were too long, and the weights overflowed.
     #[error(
         "the weights are not finite after epoch {epoch}: take a smaller learning rate than {learning_rate}"
     )]
     Diverged {
-        /// From 1.
+        /// The epoch, from 1.
         epoch: usize,
         /// The step size.
         learning_rate: f64,
@@ -60,32 +61,32 @@ pub enum LogisticError {
 /// A linear classifier: the probability of yes is 1/(1 + exp(−(w·x + b))).
 #[derive(Clone, Debug, PartialEq)]
 pub struct LogisticModel {
-    /// w, d.
+    /// The weights w (d).
     pub weights: Vec<f64>,
-    /// b.
+    /// The bias b.
     pub bias: f64,
 }
 
 impl LogisticModel {
-    /// The model that says one half everywhere.
+    /// The model with probability one half everywhere.
     pub fn zero(n_features: usize) -> Self {
         Self { weights: vec![0.0; n_features], bias: 0.0 }
     }
 
-    /// w·x + b: above 0 the model says yes.
+    /// w·x + b; the prediction is yes above 0.
     pub fn score(&self, row: &[f64]) -> f64 {
         let products = row.iter().zip(&self.weights).map(|(x, w)| x * w);
         products.sum::<f64>() + self.bias
     }
 
-    /// Share of `rows` whose label it gets wrong; NaN without rows.
+    /// Share of misclassified `rows`; NaN without rows.
     pub fn error(&self, rows: &Labelled) -> f64 {
         let labelled = rows.rows.iter().zip(&rows.positive);
         let wrong = labelled.filter(|(row, positive)| (self.score(row) > 0.0) != **positive);
         wrong.count() as f64 / rows.len() as f64
     }
 
-    /// Mean of −ln p over `rows`, with p the probability that it gives to the row's label; NaN without rows.
+    /// Mean of −ln p over `rows`, with p the probability of the row's label; NaN without rows.
     pub fn log_loss(&self, rows: &Labelled) -> f64 {
         let labelled = rows.rows.iter().zip(&rows.positive);
         let losses = labelled.map(|(row, positive)| {
@@ -147,8 +148,8 @@ impl LogisticSettings {
 
 /// Trains from zero weights by gradient descent on mini-batches, and calls `after_epoch` after each pass.
 ///
-/// The rows are put in a new random order before each epoch; the order depends on `seed`, the epoch and the number of rows
-/// only, so that it is the same for all settings. Cost of an epoch: O(n d).
+/// The rows are shuffled before each epoch. The order depends on `seed`, the epoch and the number
+/// of rows only, so it is the same for all settings. Cost of an epoch: O(n d).
 ///
 /// # Errors
 /// If there are no rows, their lengths differ, a setting is out of range or the weights overflow.
@@ -183,14 +184,14 @@ pub fn train_logistic(
 pub struct ValidationScore {
     /// Share of wrong labels.
     pub error: f64,
-    /// Mean of −ln p, with p the probability given to the row's label.
+    /// Mean of −ln p, with p the probability of the row's label.
     pub log_loss: f64,
 }
 
 /// The validation scores after each epoch of [`train_logistic`].
 ///
 /// # Errors
-/// As [`train_logistic`], and if there are no validation rows or they have another number of features.
+/// As [`train_logistic`], and if there are no validation rows or their number of features differs.
 pub fn logistic_curve(
     train: &Labelled,
     validation: &Labelled,
@@ -252,7 +253,7 @@ mod tests {
     const SETTINGS: LogisticSettings =
         LogisticSettings { batch_size: 60, l2: 0.05, learning_rate: 0.5, n_epochs: 2000 };
 
-    /// Two rows by hand; a score of 1000 overflows no exponential.
+    /// Two rows by hand; a score of 1000 does not overflow an exponential.
     #[test]
     fn error_and_loss_of_known_rows() {
         let model = LogisticModel { weights: vec![2.0], bias: -1.0 };
@@ -314,8 +315,9 @@ mod tests {
         (w, b)
     }
 
-    /// Whole-batch descent contracts by a constant factor a step, so 2000 steps reach the optimum to rounding. Small batches
-    /// hover around it: the noise of a step of size 0.01 stays below 0.2.
+    /// Full-batch descent contracts by a constant factor per step, so 2000 steps reach the optimum
+    /// to rounding. Small batches hover around it: the noise of a step of size 0.01 stays below
+    /// 0.2.
     #[test]
     fn descent_ends_at_newtons_optimum() {
         let mut rows = clouds(60, 1);
@@ -344,7 +346,7 @@ mod tests {
         let longer = LogisticSettings { n_epochs: 12, ..short };
         assert_eq!(curve(&longer, 4)[..6], six[..]);
         assert_ne!(curve(&longer, 5)[..6], six[..]);
-        // A third of the labels are yes: always saying no is wrong in a third of the rows.
+        // A third of the labels are yes: constant no is wrong in a third of the rows.
         assert!(six[5].error < 0.3, "{six:?}");
     }
 

@@ -1,19 +1,21 @@
-//! A surface like that of a model's hyperparameters, with a categorical, a logarithmic and an integer parameter.
+//! A surface similar to that of a model's hyperparameters, with a categorical, a logarithmic and an
+//! integer parameter.
 
 use fedbo_objective::{Direction, Failure, Objective, Outcome, TrialId};
 use fedbo_space::{ParameterSpec, Point, Space, Value};
 
 use crate::Problem;
 
-/// Loss of a made-up model over `solver` (one of three), `rate` (1e-5 to 1, logarithmic) and `depth` (1 to 16).
+/// Loss of a synthetic model over `solver` (one of three), `rate` (1e-5 to 1, logarithmic) and
+/// `depth` (1 to 16).
 ///
 /// With u = log10 rate, a solver's offset o, best rate 10^c and best depth b, and v = (depth − b)/4:
 ///
 /// f = o + (u − c)² / 4 + v² + (u − c) v / 4
 ///
-/// The form in u − c and v is positive definite, so a solver's least loss is its offset:
-/// sgd (o, c, b) = (0.15, −1, 12), adam (0, −3, 6), lbfgs (0.4, −0.5, 3). The optimum is 0, for adam at rate 1e-3 and depth
-/// 6; the other solvers look better over much of the space.
+/// The form in u − c and v is positive definite, so a solver's smallest loss is its offset: sgd (o,
+/// c, b) = (0.15, −1, 12), adam (0, −3, 6), lbfgs (0.4, −0.5, 3). The optimum is 0, for adam at
+/// rate 1e-3 and depth 6; the other solvers look better over much of the space.
 #[derive(Clone, Debug)]
 pub struct MixedSurface {
     space: Space,

@@ -4,9 +4,9 @@ use std::path::Path;
 
 use crate::table::{DataError, read_numbers};
 
-/// Pairs of functions.
+/// Number of games, each a pair of functions.
 pub const N_GAMES: usize = 10;
-/// Actions of each of the two agents.
+/// Number of actions of each of the two agents.
 pub const N_GRID_ACTIONS: usize = 100;
 
 /// The file of a function within the data folder; `function` is 1 or 2.
@@ -18,7 +18,7 @@ pub(crate) fn file(game: usize, function: usize) -> String {
 /// row after row; the row is the action of agent 1.
 ///
 /// # Errors
-/// If a file is missing or is no 100 × 100 table of finite numbers.
+/// If a file is missing or is not a 100 × 100 table of finite numbers.
 pub fn read_payoff_functions(folder: &Path) -> Result<Vec<[Vec<f64>; 2]>, DataError> {
     let read = |game, function| read_function(folder, &file(game, function));
     (0..N_GAMES).map(|game| Ok([read(game, 1)?, read(game, 2)?])).collect()

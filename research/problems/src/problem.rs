@@ -1,13 +1,12 @@
-//! Built-in problems, and their lookup by name.
+//! Lookup of problems by name.
 
 use std::sync::Arc;
 
 use fedbo_objective::{Failure, Outcome, Problem, ProblemSpec, Problems};
-use fedbo_space::{Parameter, ParameterSpec, Point, Space};
+pub(crate) use fedbo_problems::{coordinates, linear_space, log_space};
+use fedbo_space::{Point, Space};
 use fedbo_streams::Seed;
 
-use crate::digits_perceptron::DigitsPerceptron;
-use crate::functions::{Function, TestFunction};
 use crate::landmine::{LandmineSvm, read_fields};
 use crate::suite::{PREFIX, suite, suite_high};
 use crate::svm::SvmError;
@@ -15,39 +14,34 @@ use crate::table::DataError;
 use crate::wine::{N_SILOS, WineSites, WineSvm};
 use crate::wine_trees::{N_TREE_SILOS, WineTrees};
 
-/// Names of the built-in problems.
-pub const PROBLEM_NAMES: [&str; 9] = [
-    "branin",
-    "ackley",
-    "rosenbrock",
-    "hartmann6",
-    "levy",
-    "wine-svm",
-    "wine-trees",
-    "digits-perceptron",
-    "landmine-svm",
-];
+/// Names of the problems of this crate, besides the built-in ones and `suite/NAME`.
+pub const PROBLEM_NAMES: [&str; 3] = ["wine-svm", "wine-trees", "landmine-svm"];
 
-/// The reason why there is no such problem.
+/// Names of all problems but those of the suite.
+fn all_names() -> impl Iterator<Item = &'static str> {
+    fedbo_problems::PROBLEM_NAMES.into_iter().chain(PROBLEM_NAMES)
+}
+
+/// Reason why a problem cannot be created.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProblemError {
     /// No built-in problem has this name.
-    #[error("problem = {name:?} is not known; did you mean {nearest:?}? Known are {}, and suite/NAME", PROBLEM_NAMES.join(", "))]
+    #[error("problem = {name:?} is not known; did you mean {nearest:?}? Known are {}, and suite/NAME", all_names().collect::<Vec<_>>().join(", "))]
     UnknownName {
-        /// The name.
+        /// The unknown name.
         name: String,
-        /// The known name closest to it.
+        /// The closest known name.
         nearest: &'static str,
     },
-    /// The suite has no function of this name.
+    /// The suite has no function with this name.
     #[error(
         "problem = {name:?}: the suite has no such function; did you mean {nearest:?}? Names are suite/SHAPE-Dd, D the number of parameters"
     )]
     UnknownSuiteFunction {
-        /// The name.
+        /// The unknown name.
         name: String,
-        /// The name of the suite that is closest to it.
+        /// The closest name in the suite.
         nearest: String,
     },
     /// The problem does not have this option.
@@ -68,43 +62,46 @@ pub enum ProblemError {
         /// The meaning of the option.
         expected: String,
     },
-    /// The option's value is not one that the problem can have.
+    /// The option's value is invalid for the problem.
     #[error("problem {problem}: {key} = {found}, expected {expected}")]
     Option {
         /// The problem.
         problem: String,
         /// The option.
         key: &'static str,
-        /// The value that was given.
+        /// The given value.
         found: String,
-        /// The values that are accepted.
+        /// The accepted values.
         expected: String,
     },
-    /// The data folder cannot be used.
+    /// A built-in problem cannot be made.
+    #[error(transparent)]
+    BuiltIn(#[from] fedbo_problems::ProblemError),
+    /// The data folder is unusable.
     #[error(transparent)]
     Data(#[from] DataError),
-    /// The data cannot carry a support vector machine.
+    /// The data is unsuitable for a support vector machine.
     #[error(transparent)]
     Svm(#[from] SvmError),
 }
 
-/// The problems of this crate that files may name.
+/// The problems of this crate and the built-in ones, for files that name them.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct BuiltInProblems;
+pub struct ResearchProblems;
 
-impl Problems for BuiltInProblems {
+impl Problems for ResearchProblems {
     fn find(&self, spec: &ProblemSpec) -> Result<Arc<dyn Problem>, String> {
         problem(spec).map_err(|error| error.to_string())
     }
 }
 
-/// The built-in problem that `spec` describes. `dim` is 2 by default, `noise_std` 0, `n_silos` 8 for
-/// `wine-svm` and 12 for `wine-trees`, `seed` 0; `data` is the folder that
-/// holds `landmine/landmine.csv`. Names `suite/NAME` and `suite/NAME/N` are instances
-/// 0 and N of a function of [`suite()`] or [`suite_high()`].
+/// Returns the problem that `spec` describes, one of this crate or a built-in one. `n_silos` is 8 by default for `wine-svm` and 12 for
+/// `wine-trees`; `data` is the folder that holds `landmine/landmine.csv`. Names `suite/NAME` and `suite/NAME/N` are instances 0 and N of a
+/// function of [`suite()`] or [`suite_high()`].
 ///
 /// # Errors
-/// If its name is unknown, an option is missing, not its own or out of range, or its data cannot be read.
+/// If the name is unknown, an option is missing, not supported or out of range, or the data cannot
+/// be read.
 pub fn problem(spec: &ProblemSpec) -> Result<Arc<dyn Problem>, ProblemError> {
     let given = [
         ("dim", spec.dim.is_some()),
@@ -124,24 +121,11 @@ pub fn problem(spec: &ProblemSpec) -> Result<Arc<dyn Problem>, ProblemError> {
         key,
         expected: expected.to_owned(),
     };
-    let function = |function| -> Result<Arc<dyn Problem>, ProblemError> {
-        let seed = Seed::new(spec.seed.unwrap_or(0));
-        let noise_std = spec.noise_std.unwrap_or(0.0);
-        Ok(Arc::new(TestFunction::new(function, noise_std, seed)?))
-    };
-    let noisy = ["noise_std", "seed"];
-    let sized = ["noise_std", "seed", "dim"];
-    let dim = spec.dim.unwrap_or(2);
     if let Some(name) = spec.name.strip_prefix(PREFIX) {
         only(&["seed"])?;
         return suite_function(name, spec.seed);
     }
     match spec.name.as_str() {
-        "branin" => only(&noisy).and_then(|()| function(Function::Branin)),
-        "hartmann6" => only(&noisy).and_then(|()| function(Function::Hartmann6)),
-        "ackley" => only(&sized).and_then(|()| function(Function::Ackley { dim })),
-        "rosenbrock" => only(&sized).and_then(|()| function(Function::Rosenbrock { dim })),
-        "levy" => only(&sized).and_then(|()| function(Function::Levy { dim })),
         "wine-svm" => {
             only(&["silo", "n_silos"])?;
             let silo = spec.silo.ok_or_else(|| missing("silo", "which site, from 0"))?;
@@ -153,11 +137,6 @@ pub fn problem(spec: &ProblemSpec) -> Result<Arc<dyn Problem>, ProblemError> {
             let silo = spec.silo.ok_or_else(|| missing("silo", "which site, from 0"))?;
             Ok(Arc::new(WineTrees::new(spec.n_silos.unwrap_or(N_TREE_SILOS), silo)?))
         }
-        "digits-perceptron" => {
-            only(&["silo"])?;
-            let form = spec.silo.ok_or_else(|| missing("silo", "which form, from 0 to 13"))?;
-            Ok(Arc::new(DigitsPerceptron::new(form)?))
-        }
         "landmine-svm" => {
             only(&["field", "data"])?;
             let field = spec.field.ok_or_else(|| missing("field", "which field, from 0 to 28"))?;
@@ -165,9 +144,10 @@ pub fn problem(spec: &ProblemSpec) -> Result<Arc<dyn Problem>, ProblemError> {
             let folder = spec.data.as_ref().ok_or_else(|| missing("data", what))?;
             Ok(Arc::new(LandmineSvm::new(&read_fields(folder)?, field)?))
         }
+        name if fedbo_problems::PROBLEM_NAMES.contains(&name) => Ok(fedbo_problems::problem(spec)?),
         name => {
             let mut nearest = PROBLEM_NAMES[0];
-            for known in PROBLEM_NAMES {
+            for known in all_names() {
                 if strsim::jaro_winkler(known, name) > strsim::jaro_winkler(nearest, name) {
                     nearest = known;
                 }
@@ -178,7 +158,8 @@ pub fn problem(spec: &ProblemSpec) -> Result<Arc<dyn Problem>, ProblemError> {
     }
 }
 
-/// The function of the suite that `NAME` or `NAME/N` names, N the seed of the instance, with noise from `noise_seed` or else from N.
+/// The function of the suite with the name `NAME` or `NAME/N`, N being the instance's seed. The
+/// noise seed defaults to N.
 fn suite_function(name: &str, noise_seed: Option<u64>) -> Result<Arc<dyn Problem>, ProblemError> {
     let (shape, instance) = name.split_once('/').unwrap_or((name, "0"));
     let entries = [suite(), suite_high()].concat();
@@ -198,48 +179,6 @@ fn suite_function(name: &str, noise_seed: Option<u64>) -> Result<Arc<dyn Problem
     let nearest = names.max_by(|a, b| closeness(a).total_cmp(&closeness(b)));
     let nearest = PREFIX.to_owned() + &nearest.unwrap_or_default();
     Err(ProblemError::UnknownSuiteFunction { name: PREFIX.to_owned() + name, nearest })
-}
-
-/// A space of float parameters.
-fn float_space(parameters: impl IntoIterator<Item = (String, [f64; 2])>, log: bool) -> Space {
-    let parameters = parameters
-        .into_iter()
-        .map(|(name, [low, high])| {
-            let spec = ParameterSpec { log: Some(log), ..ParameterSpec::float(low, high) };
-            Parameter::from_spec(&name, &spec)
-        })
-        .collect::<Result<_, _>>();
-    parameters
-        .and_then(Space::new)
-        .unwrap_or_else(|error| unreachable!("the spaces of built-in problems are valid: {error}"))
-}
-
-/// A space of float parameters on linear scales.
-pub(crate) fn linear_space<N: Into<String>>(
-    parameters: impl IntoIterator<Item = (N, [f64; 2])>,
-) -> Space {
-    float_space(parameters.into_iter().map(|(name, range)| (name.into(), range)), false)
-}
-
-/// A space of float parameters on logarithmic scales.
-pub(crate) fn log_space<N: Into<String>>(
-    parameters: impl IntoIterator<Item = (N, [f64; 2])>,
-) -> Space {
-    float_space(parameters.into_iter().map(|(name, range)| (name.into(), range)), true)
-}
-
-/// A point's values in the order of a space of numbers, checked to lie in it.
-pub(crate) fn coordinates(space: &Space, point: &Point) -> Result<Vec<f64>, Failure> {
-    let bad = |message: String| Failure::BadPoint { message };
-    space.encode(point).map_err(|error| bad(error.to_string()))?;
-    space
-        .parameters()
-        .iter()
-        .map(|parameter| {
-            let value = point.get(parameter.name()).and_then(fedbo_space::Value::as_f64);
-            value.ok_or_else(|| bad(format!("{} is not a number", parameter.name())))
-        })
-        .collect()
 }
 
 /// The outcome of an SVM problem, a function of C and gamma.

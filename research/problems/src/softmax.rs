@@ -4,7 +4,8 @@ use fedbo_streams::{Purpose, Seed};
 
 use crate::logistic::{LogisticError, LogisticSettings};
 
-/// Rows of numbers, each of one of several classes; zeros, half of an image, are not stored.
+/// Rows of numbers with one of several classes each; zeros, which are half of an image, are not
+/// stored.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ClassifiedRows {
     n_features: usize,
@@ -14,17 +15,17 @@ pub(crate) struct ClassifiedRows {
     classes: Vec<usize>,
 }
 
-/// A number other than 0 of a row.
+/// A nonzero number of a row.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Entry {
-    /// Its column, from 0.
+    /// The column, from 0.
     pub(crate) feature: usize,
-    /// The number.
+    /// The value.
     pub(crate) value: f64,
 }
 
 impl ClassifiedRows {
-    /// No rows yet, of `n_features` numbers each.
+    /// Creates an empty set of rows with `n_features` numbers each.
     pub(crate) fn new(n_features: usize) -> Self {
         Self { n_features, entries: Vec::new(), ends: Vec::new(), classes: Vec::new() }
     }
@@ -58,7 +59,7 @@ impl ClassifiedRows {
 
 /// A linear classifier: the probability of class k is p_k = exp(s_k) / Σ_j exp(s_j),  s = Wᵀx + b.
 ///
-/// Classes stand together in memory, so that their sums run side by side in one vector.
+/// Classes are contiguous in memory, so that their sums are computed in one vector.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct SoftmaxModel<const K: usize> {
     /// W, d×K.
@@ -68,12 +69,12 @@ pub(crate) struct SoftmaxModel<const K: usize> {
 }
 
 impl<const K: usize> SoftmaxModel<K> {
-    /// The model that gives each class the same probability.
+    /// The model with equal probabilities for all classes.
     fn zero(n_features: usize) -> Self {
         Self { weights: vec![[0.0; K]; n_features], biases: [0.0; K] }
     }
 
-    /// s = Wᵀx + b. Not inlined, as the compiler then adds whole vectors of classes.
+    /// s = Wᵀx + b. Not inlined, because the compiler then adds whole vectors of classes.
     #[inline(never)]
     fn scores(&self, row: &[Entry]) -> [f64; K] {
         let mut scores = self.biases;
@@ -83,7 +84,7 @@ impl<const K: usize> SoftmaxModel<K> {
         scores
     }
 
-    /// Number of `rows` for which a class other than their own has the highest score, or a lower number the same.
+    /// Number of misclassified `rows`; the lowest class wins a tie.
     pub(crate) fn n_wrong(&self, rows: &ClassifiedRows) -> usize {
         let wrong = rows.iter().filter(|&(row, class)| {
             let scores = self.scores(row);
@@ -134,7 +135,7 @@ impl<const K: usize> SoftmaxModel<K> {
     }
 }
 
-/// sum + x row, for all classes side by side.
+/// sum + x row, for all classes in parallel.
 #[inline]
 fn add_scaled<const K: usize>(sum: &mut [f64; K], x: f64, row: &[f64; K]) {
     for (entry, value) in sum.iter_mut().zip(row) {
@@ -154,9 +155,9 @@ fn probabilities<const K: usize>(scores: [f64; K]) -> [f64; K] {
 /// Trains from zero weights by gradient descent on mini-batches of L + (λ/2) ‖W‖², where L is the mean of −ln p over the
 /// batch and biases are not penalised, and calls `after_epoch` after each pass.
 ///
-/// The rows are put in a new random order before each epoch; the order depends on `seed`, the epoch and the number of rows
-/// only, so that it is the same for all settings. Cost of an epoch: O(m K) for m
-/// numbers other than 0.
+/// The rows are shuffled before each epoch. The order depends on `seed`, the epoch and the number
+/// of rows only, so it is the same for all settings. Cost of an epoch: O(m K) for m nonzero
+/// numbers.
 ///
 /// # Errors
 /// If the weights overflow.
@@ -226,8 +227,8 @@ mod tests {
         SoftmaxModel { weights: vec![[0.7, -1.1, 0.2], [0.1, 0.9, -0.6]], biases: [0.3, -0.2, 0.4] }
     }
 
-    /// Central differences with a step of 1e-5, whose error is about 1e-10. One step of descent from the same model moves
-    /// by the learning rate times that gradient, penalty included.
+    /// Central differences with a step of 1e-5, whose error is about 1e-10. One step of descent
+    /// from the same model moves by the learning rate times that gradient, penalty included.
     #[test]
     fn a_step_follows_the_slope_of_the_loss() {
         let rows = clouds(40, 0);
@@ -254,8 +255,9 @@ mod tests {
         }
     }
 
-    /// Whole-batch descent on a strictly convex loss ends where no small move helps: each weight moved by ±1e-3 alone, and
-    /// 200 random moves of that size, raise the loss. It also ends with biases that sum to zero, as their gradients do.
+    /// Full-batch descent on a strictly convex loss ends where all small moves raise the loss: each
+    /// single weight by ±1e-3, and 200 random moves of that size. The final biases sum to zero,
+    /// because their gradients do.
     #[test]
     fn descent_ends_at_the_minimum() {
         let rows = clouds(90, 1);
@@ -277,8 +279,9 @@ mod tests {
         assert!(found.n_wrong(&rows) < 45, "{}", found.n_wrong(&rows));
     }
 
-    /// With two classes only w = w_1 − w_0 matters, and the penalty is least at w_1 = −w_0, where it is (λ/4) ‖w‖²: so the
-    /// optimum is that of a binary logistic regression, itself checked against Newton's method, with penalty λ/2.
+    /// With two classes only w = w_1 − w_0 matters, and the penalty is smallest at w_1 = −w_0,
+    /// where it is (λ/4) ‖w‖². So the optimum is that of a binary logistic regression, itself
+    /// checked against Newton's method, with penalty λ/2.
     #[test]
     fn two_classes_are_a_binary_regression() {
         let (mut two, mut binary) = (ClassifiedRows::new(2), Labelled::default());
@@ -300,7 +303,7 @@ mod tests {
         assert!((found.n_wrong(&two) as f64 - wrong).abs() < 1e-9);
     }
 
-    /// A score of 1000 overflows no exponential; a step that is too long is named.
+    /// A score of 1000 does not overflow an exponential; a step that is too long is reported.
     #[test]
     fn large_scores_are_fine_and_overflow_is_an_error() {
         let [high, low] = probabilities([1000.0, -1000.0]);

@@ -1,7 +1,7 @@
 //! A support vector machine with a Gaussian kernel, trained on one half of a data set and scored on the other.
 //!
-//! The solver is libsvm-rs's translation of libsvm; distances between rows are kept, so that a new C or γ costs only
-//! exponentials and the solver itself.
+//! The solver is libsvm-rs's translation of libsvm. Distances between rows are cached, so a new C
+//! or γ costs only exponentials and the solver itself.
 
 use std::sync::Once;
 
@@ -10,7 +10,7 @@ use libsvm_rs::solver::{Solver, SolverVariant};
 
 use crate::auc::auc;
 
-/// Rows of numbers, each with a yes or a no.
+/// Rows of numbers with binary labels.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Labelled {
     /// Features, n×d.
@@ -31,18 +31,18 @@ impl Labelled {
         self.rows.len()
     }
 
-    /// Returns true if there is no row.
+    /// Returns true if there are no rows.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 
-    /// Number of rows whose label is yes.
+    /// Number of rows labelled yes.
     pub fn n_positive(&self) -> usize {
         self.positive.iter().filter(|label| **label).count()
     }
 }
 
-/// The reason why there is no machine, or no score.
+/// Reason why training or scoring failed.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SvmError {
@@ -53,17 +53,18 @@ pub enum SvmError {
     OneClass {
         /// `training` or `validation`.
         half: &'static str,
-        /// Rows labelled yes.
+        /// Number of rows labelled yes.
         n_positive: usize,
-        /// Rows labelled no.
+        /// Number of rows labelled no.
         n_negative: usize,
     },
-    /// A row has another number of features than the first, or there are not as many labels as rows.
+    /// A row has a different number of features than the first, or the numbers of labels and rows
+    /// differ.
     #[error("the {half} rows do not all have {expected} features and one label")]
     Ragged {
         /// `training` or `validation`.
         half: &'static str,
-        /// Features of the first training row.
+        /// Number of features of the first training row.
         expected: usize,
     },
     /// A feature is NaN or infinite.
@@ -72,7 +73,7 @@ pub enum SvmError {
         /// `training` or `validation`.
         half: &'static str,
     },
-    /// A hyperparameter is out of its domain.
+    /// A hyperparameter is out of range.
     #[error("{name} = {value}, expected a finite number above 0")]
     Hyperparameter {
         /// `C` or `gamma`.
@@ -80,16 +81,17 @@ pub enum SvmError {
         /// Its value.
         value: f64,
     },
-    /// The decision values are not numbers.
+    /// A decision value is NaN.
     #[error("the decision values are not numbers")]
     NoScore,
 }
 
 /// An RBF-kernel C-SVM as a function of (C, γ): the validation AUC of its decision value.
 ///
-/// min ½‖w‖² + C Σ ξ_i,   k(x, x') = exp(−γ ‖x − x'‖²),   stopping tolerance 1e-3 as in libsvm and scikit-learn.
-/// Small C leaves the solution loose within that tolerance; negative rows therefore come first, as in scikit-learn,
-/// so that the same loose solution is found. Cost: O(n²) memory, O(n²) exponentials at most.
+/// min ½‖w‖² + C Σ ξ_i,   k(x, x') = exp(−γ ‖x − x'‖²),   stopping tolerance 1e-3 as in libsvm and
+/// scikit-learn. For small C the solution is loose within that tolerance. Negative rows therefore
+/// come first, as in scikit-learn, so that the same loose solution is found. Cost: O(n²) memory, at
+/// most O(n²) exponentials.
 #[derive(Clone, Debug)]
 pub struct SplitSvm {
     n_train: usize,
@@ -101,11 +103,11 @@ pub struct SplitSvm {
     validation_positive: Vec<bool>,
 }
 
-/// Tolerance on the violation of the optimality conditions at which the solver stops.
+/// Tolerance of the solver's stopping rule on the violation of the optimality conditions.
 const TOLERANCE: f64 = 1e-3;
 
 impl SplitSvm {
-    /// Prepares the distances.
+    /// Computes the distances.
     ///
     /// # Errors
     /// If a half lacks a label, rows differ in length, or a feature is not finite.
@@ -145,7 +147,8 @@ impl SplitSvm {
         })
     }
 
-    /// Trains with penalty `c` and kernel parameter `gamma`; the AUC on the validation rows, in `[0,1]`.
+    /// Trains with penalty `c` and kernel parameter `gamma`, and returns the AUC on the validation
+    /// rows, in `[0,1]`.
     ///
     /// # Errors
     /// If a hyperparameter is not a finite number above 0.
@@ -154,7 +157,7 @@ impl SplitSvm {
         auc(&scores, &self.validation_positive).ok_or(SvmError::NoScore)
     }
 
-    /// Decision value of each validation row, above 0 where the machine says yes.
+    /// Decision value of each validation row, above 0 for the prediction yes.
     ///
     /// # Errors
     /// If a hyperparameter is not a finite number above 0.
@@ -165,7 +168,8 @@ impl SplitSvm {
             }
         }
         quiet();
-        // libsvm calls the class it meets first +1. Here that is the negative one, hence the sign at the end.
+        // libsvm assigns +1 to the class of the first row. Here that is the negative one, hence the
+        // sign at the end.
         let n = self.n_train;
         let y: Vec<i8> =
             (0..n).map(|row| if row < self.n_train_negative { 1 } else { -1 }).collect();
@@ -197,21 +201,21 @@ impl SplitSvm {
                     .iter()
                     .map(|&(row, weight)| weight * (-gamma * distances[row]).exp())
                     .sum();
-                -(sum - solution.rho) // rho stays in: its rounding decides which scores tie
+                -(sum - solution.rho) // rho is kept: its rounding decides which scores tie
             })
             .collect())
     }
 }
 
-/// libsvm-rs reports every solve on standard error unless told otherwise, once for the whole process.
+/// Silences libsvm-rs, which otherwise reports every solve on standard error; once per process.
 fn quiet() {
     static QUIET: Once = Once::new();
     QUIET.call_once(|| libsvm_rs::set_quiet(true));
 }
 
-/// Q_ij = y_i y_j exp(−γ D_ij) from kept squared distances D; a row is computed when first asked for.
+/// Q_ij = y_i y_j exp(−γ D_ij) from cached squared distances D; rows are computed on first use.
 ///
-/// The solver renumbers rows as it shrinks; `original` leads back to the numbering of D.
+/// The solver renumbers rows as it shrinks; `original` maps back to the numbering of D.
 struct DistanceQ<'a> {
     distances: &'a [f64],
     gamma: f64,
@@ -276,7 +280,7 @@ mod tests {
 
     use super::*;
 
-    /// Two overlapping clouds in three dimensions; the positive one lies higher.
+    /// Two overlapping clouds in three dimensions; the positive one has larger coordinates.
     fn clouds(n: usize, index: u64) -> Labelled {
         let mut stream = Seed::new(5).stream(Purpose::Test, index, 0);
         let mut data = Labelled::default();
@@ -292,7 +296,8 @@ mod tests {
         (1..).zip(row).map(|(index, &value)| SvmNode { index, value }).collect()
     }
 
-    /// libsvm-rs's own front door, on the same rows in the same order, gives the same decision values.
+    /// libsvm-rs's own entry point gives the same decision values on the same rows in the same
+    /// order.
     #[test]
     fn decision_values_are_those_of_libsvm_rs_itself() {
         let (train, validation) = (clouds(120, 0), clouds(80, 1));

@@ -1,4 +1,5 @@
-//! A swimmer of three rods and its linear policies: training that goes on by steps in an environment (thesis section 4.5.3.1).
+//! A swimmer of three rods and its linear policies: training by steps in an environment (thesis
+//! section 4.5.3.1).
 
 mod body;
 #[cfg(test)]
@@ -13,24 +14,24 @@ use body::{Medium, Motion};
 use crate::TrainingProblem;
 use crate::problem::{ProblemError, coordinates, linear_space};
 
-/// Steps of an episode.
+/// Number of steps in an episode.
 const N_STEPS: usize = 1000;
 /// Length of a step in s.
 const STEP: f64 = 0.04;
-/// Steps of the integrator in a step.
+/// Number of integrator steps in a step.
 const N_SUBSTEPS: u32 = 2;
-/// Episodes over which a policy's return is averaged.
+/// Number of episodes over which a policy's return is averaged.
 const N_EPISODES: u64 = 5;
-/// Each number of an episode's first state lies within this distance of 0.
+/// Each coordinate of an episode's first state lies within this distance of 0.
 const START_SPREAD: f64 = 0.1;
 /// Largest torque at a joint, in N m.
 const TORQUE: f64 = 5.0;
-/// Reward taken off for the square of an action, which lies in [−1, 1] for each joint.
+/// Penalty coefficient of the squared action, which is in [−1, 1] for each joint.
 const ACTION_COST: f64 = 1e-4;
-/// An epoch's mean reward counts as 0 at the lower end and below, as 1 at the upper end and above, in m/s. The fastest gaits
-/// that searches found swim at 0.65 m/s.
+/// Mean rewards of an epoch that map to 0 and 1, in m/s, with clipping beyond them. The fastest
+/// gaits found by searches swim at 0.65 m/s.
 const REWARD_RANGE: [f64; 2] = [-0.2, 0.8];
-/// Numbers that a policy sees.
+/// Observations of a policy.
 const OBSERVED: [&str; 8] = [
     "head_angle",
     "front_angle",
@@ -41,32 +42,36 @@ const OBSERVED: [&str; 8] = [
     "front_rate",
     "rear_rate",
 ];
-/// Joints that a policy turns.
+/// Joints that a policy controls.
 const JOINTS: [&str; 2] = ["front", "rear"];
 
 /// Policy search for a swimmer: the discounted return after each epoch, in [0, 1], to be maximized (thesis, appendix A.4.3).
 ///
-/// A policy is an 8×2 matrix W with entries in `[−1,1]`. It sees s: the angle of the head's rod, the angles of the front and
-/// the rear joint, the velocity of the centre of mass in x and y, and the angular velocities of head and joints. Its action is
-/// a = clip(sᵀW, −1, 1), and 5 N m times a are the torques at the joints for 0.04 s. The step's reward is the mean velocity of
-/// the centre of mass in x, less 1e-4 |a|². An episode has 1000 steps and begins stretched along x but for numbers uniform on
-/// [−0.1, 0.1] in each of s, which belong to the run and the episode.
+/// A policy is an 8×2 matrix W with entries in `[−1,1]`. Its observation s is the angle of the
+/// head's rod, the angles of the front and the rear joint, the velocity of the centre of mass in x
+/// and y, and the angular velocities of head and joints. Its action is a = clip(sᵀW, −1, 1), and
+/// the torques at the joints are 5 N m times a for 0.04 s. The step's reward is the mean velocity
+/// of the centre of mass in x, minus 1e-4 |a|². An episode has 1000 steps. It starts stretched
+/// along x, perturbed by uniform numbers in [−0.1, 0.1] in each entry of s; these depend on the run
+/// and the episode.
 ///
-/// With r_j the mean reward of epoch j, clipped to [−0.2, 0.8] and mapped linearly onto [0, 1], and discount γ, the value
-/// after epoch n of N is the mean over five episodes of
+/// With r_j the mean reward of epoch j, clipped to [−0.2, 0.8] and mapped linearly onto [0, 1], and
+/// discount γ, the value after epoch n of N is the mean over five episodes of
 ///
 /// Σ_{j=1..n} γ^(j−1) r_j / Σ_{j=1..N} γ^(j−1)
 ///
-/// It never falls, and a swimmer that stays where it is has r_j = 0.2.
+/// It never decreases, and a swimmer at rest has r_j = 0.2.
 ///
-/// This is not MuJoCo's Swimmer-v2, which the thesis used: numbers of the state, actions, reward, start and length of an
-/// episode are the same, but drag is linear in velocity (Coulom 2002) where MuJoCo's grows mostly with its square, positions and
-/// velocities are those of the centre of mass in place of the head's rod, and clip range and scale are ours, since the thesis
-/// does not give them. Returns are of the same order: policies found by a few hundred evaluations have undiscounted returns up
-/// to 650.
+/// This is not MuJoCo's Swimmer-v2, which the thesis used. The number of state variables, actions,
+/// reward, start and length of an episode are the same. But drag is linear in velocity (Coulom
+/// 2002) where MuJoCo's grows mostly with its square, and positions and velocities are those of the
+/// centre of mass in place of the head's rod. Clip range and scale are ours, because the thesis
+/// does not give them. Returns are of the same order: policies found by a few hundred evaluations
+/// have undiscounted returns up to 650.
 ///
-/// The integrator makes two steps in 0.04 s. Undiscounted returns of random policies differ from those with 32 steps by 0.03 in
-/// the median and by less than 5 for 95 of 100; some policies fall to one of two gaits by a hair.
+/// The integrator makes two steps in 0.04 s. Undiscounted returns of random policies differ from
+/// those with 32 steps by 0.03 in the median and by less than 5 for 95 of 100; for some policies,
+/// tiny differences select one of two gaits.
 #[derive(Clone, Debug)]
 pub struct Swimmer {
     space: Space,
@@ -79,15 +84,17 @@ pub struct Swimmer {
 pub struct SwimmerReturn {
     /// The discounted return after each epoch, in [0, 1].
     pub discounted: Vec<f64>,
-    /// The sum of all rewards as they are, in m/s: what is to be large in the end.
+    /// The undiscounted sum of all rewards, in m/s, which is the final criterion.
     pub undiscounted: f64,
 }
 
 impl Swimmer {
-    /// The problem whose episodes are cut into `n_epochs` epochs, with discount γ = `discount` from epoch to epoch.
+    /// Creates the problem with episodes of `n_epochs` epochs, and discount γ = `discount` from
+    /// epoch to epoch.
     ///
     /// # Errors
-    /// If the 1000 steps cannot be cut into so many equal epochs, or the discount is not in (0, 1].
+    /// If the 1000 steps cannot be divided into this number of equal epochs, or the discount is not
+    /// in (0, 1].
     pub fn new(n_epochs: usize, discount: f64) -> Result<Self, ProblemError> {
         let wrong = |key, found: String, expected: &str| ProblemError::Option {
             problem: "swimmer".to_owned(),
@@ -108,7 +115,8 @@ impl Swimmer {
         Ok(Self { space: linear_space(names.map(|name| (name, [-1.0, 1.0]))), n_epochs, discount })
     }
 
-    /// The return of a policy in the episodes of a run: the trait's curve, and the return without discount.
+    /// The return of a policy in the episodes of a run: the curve of the trait, and the
+    /// undiscounted return.
     ///
     /// # Errors
     /// If the point is not in the space.
@@ -146,7 +154,7 @@ impl Swimmer {
     }
 }
 
-/// The first state of an episode: each number that a policy sees is uniform on [−0.1, 0.1].
+/// The first state of an episode: each observation is uniform on [−0.1, 0.1].
 fn start(run: u64, episode: u64) -> Motion {
     let mut stream = Seed::new(run).stream(Purpose::Problem, episode, 0);
     let mut draw = || START_SPREAD * (2.0 * stream.uniform() - 1.0);
@@ -175,7 +183,8 @@ fn rewards(start: Motion, policy: &[f64]) -> Vec<f64> {
     (0..N_STEPS).map(step).collect()
 }
 
-/// A policy's action for each joint: clip(Σ_i s_i w_i, −1, 1) with what it sees of the motion, s, in the order of `OBSERVED`.
+/// A policy's action for each joint: clip(Σ_i s_i w_i, −1, 1) with the observation s in the order
+/// of `OBSERVED`.
 fn actions(motion: &Motion, policy: &[f64]) -> [f64; 2] {
     let relative = |chain: [f64; 3]| [chain[0], chain[1] - chain[0], chain[2] - chain[1]];
     let ([head, front, rear], [x, y]) = (relative(motion.angles), motion.velocity);
@@ -215,7 +224,7 @@ impl TrainingProblem for Swimmer {
 mod tests {
     use super::*;
 
-    /// Parameters of a policy.
+    /// Number of parameters of a policy.
     const N_PARAMETERS: usize = OBSERVED.len() * JOINTS.len();
     /// A policy found by search.
     const SWIMS: [f64; N_PARAMETERS] = [
@@ -264,7 +273,8 @@ mod tests {
         }
     }
 
-    /// One episode earns in epoch 2 alone: γ of the first epoch's worth. Clipping is by epoch, so waves within one cancel.
+    /// One episode has rewards in epoch 2 only: γ times the weight of the first epoch. Clipping is
+    /// per epoch, so waves within one cancel.
     #[test]
     fn epochs_are_discounted_clipped_and_averaged_one_by_one() {
         let [low, high] = REWARD_RANGE;
@@ -296,8 +306,9 @@ mod tests {
         assert_ne!(one, other);
     }
 
-    /// A swimmer that does nothing drifts to a halt: the way is at most 0.1 m/s over k' l/m = 1/s and what the first
-    /// turns of the rods give, and the rewards add up to the way over 0.04 s. A policy that swims goes 26 m in 40 s.
+    /// An idle swimmer drifts to a halt: the distance is at most 0.1 m/s over k' l/m = 1/s plus the
+    /// effect of the initial rotations of the rods. The rewards add up to the distance over 0.04 s.
+    /// A policy that swims covers 26 m in 40 s.
     #[test]
     fn a_policy_found_by_search_swims_and_none_at_all_does_not() {
         let problem = swimmer(50, 0.9);
@@ -311,8 +322,8 @@ mod tests {
         }
     }
 
-    /// In a mirror along x all that a policy sees but the velocity in x changes its sign, and so do its actions if the parts of
-    /// that velocity change theirs: the rewards are the same.
+    /// A mirror along x changes the sign of all observations except the velocity in x, and of the
+    /// actions if the weights of that velocity change sign: the rewards are the same.
     #[test]
     fn a_mirrored_policy_from_a_mirrored_start_earns_the_same() {
         for (index, policy) in (0..).zip(random_policies(5)) {

@@ -1,25 +1,25 @@
-//! Reading tables from a data folder, with errors that name the path, the line and the way out.
+//! Reading tables from a data folder, with errors that name the path, the line and the remedy.
 
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-/// The reason why a data folder cannot be used.
+/// Reason why a data folder is unusable.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DataError {
-    /// The folder is not there.
+    /// The folder is missing.
     #[error(
         "there is no folder {folder}; pass the one that holds {file} (--data DIR); docs/data.md describes it"
     )]
     NoFolder {
         /// The folder.
         folder: PathBuf,
-        /// The file that was to be read from it.
+        /// The requested file.
         file: String,
     },
-    /// The file is not in the folder, or cannot be read.
+    /// The file is missing or unreadable.
     #[error(
-        "cannot read {path}: {message}; the data folder (--data DIR) must hold {file}; `fedbo data check DIR` lists what is missing"
+        "cannot read {path}: {message}; the data folder (--data DIR) must hold {file}; `fedbo-research data check DIR` lists what is missing"
     )]
     Unreadable {
         /// Full path.
@@ -29,19 +29,19 @@ pub enum DataError {
         /// The operating system's message.
         message: String,
     },
-    /// A line is not what it should be.
+    /// A line is malformed.
     #[error("{path}, line {line}: {message}")]
     Malformed {
         /// Full path.
         path: PathBuf,
         /// Line number, from 1.
         line: u64,
-        /// The fault, and what was expected.
+        /// The fault, and the expectation.
         message: String,
     },
 }
 
-/// Bytes of a file that is read at most; the largest table of the layout has 3 MB.
+/// Maximum size of a file in bytes; the largest table of the layout has 3 MB.
 const MAX_BYTES: u64 = 64 << 20;
 
 /// One line of a table.
@@ -75,7 +75,7 @@ impl Row<'_> {
             .collect()
     }
 
-    /// An error about this line.
+    /// Creates an error for this line.
     pub(crate) fn malformed(&self, message: String) -> DataError {
         DataError::Malformed { path: self.path.to_owned(), line: self.line, message }
     }
@@ -126,7 +126,8 @@ fn open(folder: &Path, file: &str) -> Result<std::fs::File, DataError> {
     std::fs::File::open(&path).map_err(|error| refused(error.to_string()))
 }
 
-/// Reads `file` within `folder`: `n_rows` lines of `n_columns` finite numbers, without a header. Row after row.
+/// Reads `file` within `folder`: `n_rows` lines of `n_columns` finite numbers, without a header.
+/// Returns them row by row.
 pub(crate) fn read_numbers(
     folder: &Path,
     file: &str,
@@ -173,7 +174,7 @@ pub(crate) fn read_numbers(
     }
 }
 
-/// Reads `file` within `folder`, one item a line.
+/// Reads `file` within `folder`, one item per line.
 pub(crate) fn read<T>(
     folder: &Path,
     file: &str,

@@ -1,6 +1,8 @@
-//! Wine quality (Cortez et al. 2009, red) split over sites whose wines differ, each tuning an SVM on its own bottles.
+//! Wine quality (Cortez et al. 2009, red) split over sites with different wines; each site tunes an
+//! SVM on its own bottles.
 //!
-//! How the sites were made, and what about them is realistic, stands in docs/decisions/0005-wine-silos.md.
+//! docs/decisions/0005-wine-silos.md describes how the sites were made, and which of their
+//! properties are realistic.
 
 use std::collections::HashSet;
 
@@ -11,23 +13,23 @@ use fedbo_streams::{Purpose, Seed, Stream};
 use crate::problem::{ProblemError, coordinates, log_space, svm_outcome};
 use crate::svm::{Labelled, SplitSvm, SvmError};
 
-/// Number of sites unless said otherwise.
+/// Default number of sites.
 pub const N_SILOS: usize = 8;
-/// Fewest bottles at a site: 60 of them validate in each split.
+/// Minimum number of bottles at a site: 60 of them validate in each split.
 const SILO_MIN: usize = 120;
-/// Splits over which a site averages its AUC, so that the surface is more than the noise of one small half.
+/// Number of splits over which a site averages its AUC, to reduce the noise of a single small half.
 const N_SPLITS: u64 = 5;
-/// Each site has this many times more bottles above the minimum than the one before.
+/// Ratio between consecutive sites of the numbers of bottles above the minimum.
 const GROWTH: f64 = 1.6;
 /// Distance of a site's typical wine from the overall mean, in standard deviations.
 const SPREAD: f64 = 1.0;
 /// Width of a site's range of wines, in standard deviations.
 const WIDTH: f64 = 1.2;
-/// The seed of the split: the split is part of the problem's definition.
+/// Seed of the split, which is part of the problem's definition.
 const SPLIT_SEED: u64 = 2009;
-/// Label: at least this quality.
+/// Minimum quality of a bottle with the label yes.
 const GOOD: usize = 6;
-/// Columns by which sites differ.
+/// Columns that distinguish the sites.
 const ALCOHOL: usize = 10;
 const VOLATILE_ACIDITY: usize = 1;
 /// Range of the penalty C.
@@ -35,19 +37,20 @@ const C_RANGE: [f64; 2] = [1e-3, 1e3];
 /// Range of the kernel parameter gamma.
 const GAMMA_RANGE: [f64; 2] = [1e-4, 1e1];
 
-/// One site's bottles, split in half within each label several times over; the label is quality ≥ 6.
+/// One site's bottles, repeatedly split in half within each label; the label is quality ≥ 6.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WineSilo {
-    /// The splits: each has all bottles of the site.
+    /// The splits; each has all bottles of the site.
     pub splits: Vec<WineSplit>,
 }
 
-/// One split of a site's bottles: features standardised with the training half's own mean and deviation.
+/// One split of a site's bottles: features standardised with the training half's mean and
+/// deviation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WineSplit {
-    /// Bottles to train on.
+    /// Training bottles.
     pub train: Labelled,
-    /// Bottles to score on.
+    /// Validation bottles.
     pub validation: Labelled,
 }
 
@@ -58,7 +61,7 @@ impl WineSilo {
         split.train.len() + split.validation.len()
     }
 
-    /// Returns true if there is no bottle, which is never so.
+    /// Returns true if there are no bottles, which is never the case.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -70,25 +73,26 @@ impl WineSilo {
     }
 }
 
-/// All sites; the same ones every time.
+/// All sites; deterministic.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WineSites {
     silos: Vec<WineSilo>,
 }
 
-/// A bottle: eleven measurements, and whether it is good.
+/// A bottle: eleven measurements, and true if it is good.
 pub(crate) type WineSample = (Vec<f64>, bool);
 
 impl WineSites {
     /// Splits the data over `n_silos` sites.
     ///
     /// # Errors
-    /// If there are too few bottles for as many sites.
+    /// If there are too few bottles for this number of sites.
     pub fn new(n_silos: usize) -> Result<Self, ProblemError> {
         Self::with_at_least(SILO_MIN, n_silos, "wine-svm")
     }
 
-    /// The same for `problem`, with at least `silo_min` bottles at each site in place of 120.
+    /// The same for the problem named `problem`, with at least `silo_min` bottles at each site in
+    /// place of 120.
     pub(crate) fn with_at_least(
         silo_min: usize,
         n_silos: usize,
@@ -123,7 +127,7 @@ impl WineSites {
         &self.silos
     }
 
-    /// Site number `silo`, of which `problem` is.
+    /// Site number `silo`; `problem` is the problem's name for the error.
     pub(crate) fn silo(&self, silo: usize, problem: &str) -> Result<&WineSilo, ProblemError> {
         self.silos.get(silo).ok_or_else(|| ProblemError::Option {
             problem: problem.into(),
@@ -134,7 +138,8 @@ impl WineSites {
     }
 }
 
-/// The bottles, each once: 240 of the 1599 rows repeat another, and would stand on both sides of a split.
+/// The distinct bottles: 240 of the 1599 rows repeat another, and could be in both halves of a
+/// split.
 pub(crate) fn distinct_bottles() -> Vec<WineSample> {
     let data = linfa_datasets::winequality();
     let mut seen = HashSet::new();
@@ -149,11 +154,12 @@ pub(crate) fn distinct_bottles() -> Vec<WineSample> {
     bottles
 }
 
-/// Gives each site its quota of bottles, `room`.
+/// Assigns to each site its quota of bottles, `room`.
 ///
-/// Sites sit evenly on a circle in the plane of standardised alcohol and volatile acidity, every third one next in size
-/// (or every fourth, fifth, … when 3 divides N), so that sites of similar size lie apart. Bottles come in
-/// random order, and each goes to a site with room left, with probability ∝ room_s exp(−‖z − c_s‖²/(2w²)).
+/// Sites are evenly spaced on a circle in the plane of standardised alcohol and volatile acidity.
+/// Consecutive sizes are three positions apart (or four, five, … when 3 divides N), so that sites
+/// of similar size are far apart. Bottles come in random order, and each goes to a site with room
+/// left, with probability ∝ room_s exp(−‖z − c_s‖²/(2w²)).
 fn assign(
     bottles: &[WineSample],
     mut room: Vec<usize>,
@@ -196,7 +202,8 @@ fn gcd(a: usize, b: usize) -> usize {
     if b == 0 { a } else { gcd(b, a % b) }
 }
 
-/// Sizes of the sites, rising: the minimum, and a share of the rest that grows by a constant factor.
+/// Sizes of the sites, ascending: the minimum, plus a share of the rest that grows by a constant
+/// factor.
 fn quotas(n_rows: usize, n_silos: usize, silo_min: usize) -> Vec<usize> {
     let rest = (n_rows - n_silos * silo_min) as f64;
     let shares: Vec<f64> = (0..n_silos).map(|silo| GROWTH.powf(silo as f64)).collect();
@@ -213,7 +220,7 @@ fn quotas(n_rows: usize, n_silos: usize, silo_min: usize) -> Vec<usize> {
     sizes
 }
 
-/// Mean and standard deviation of a column; a constant column counts as having deviation 1.
+/// Mean and standard deviation of a column; the deviation of a constant column is replaced by 1.
 pub(crate) fn column_scale(bottles: &[WineSample], column: usize) -> (f64, f64) {
     let n = bottles.len() as f64;
     let values = || bottles.iter().map(|(row, _)| row[column]);
@@ -222,9 +229,10 @@ pub(crate) fn column_scale(bottles: &[WineSample], column: usize) -> (f64, f64) 
     (mean, if std > 0.0 { std } else { 1.0 })
 }
 
-/// Splits a site's bottles in half within each label, at random, and standardises both halves by the first.
+/// Splits a site's bottles in half within each label, at random, and standardises both halves by
+/// the first.
 ///
-/// Labels take turns from opposite halves, so that two odd counts even out.
+/// The two labels start with opposite halves, so that odd counts compensate each other.
 fn halve(bottles: &[WineSample], stream: &mut Stream) -> WineSplit {
     let mut bottles: Vec<&WineSample> = bottles.iter().collect();
     stream.shuffle(&mut bottles);
@@ -258,10 +266,10 @@ pub struct WineSvm {
 }
 
 impl WineSvm {
-    /// The objective of site number `silo`.
+    /// Creates the objective of site number `silo`.
     ///
     /// # Errors
-    /// If there is no such site.
+    /// If there is no site with this number.
     pub fn new(sites: &WineSites, silo: usize) -> Result<Self, ProblemError> {
         let n_silos = sites.silos.len();
         let data = sites.silo(silo, "wine-svm")?;

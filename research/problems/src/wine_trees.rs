@@ -1,6 +1,7 @@
-//! Red wines split over at least a dozen sites, each tuning boosted trees on its own bottles.
+//! Red wines split over at least a dozen sites. Each site tunes boosted trees on its own bottles.
 //!
-//! Sites are made as those of [`WineSites::new`], with fewer bottles; docs/decisions/0017-wine-trees.md shows the surfaces.
+//! Sites are made as by [`WineSites::new`], with fewer bottles; docs/decisions/0017-wine-trees.md
+//! shows the surfaces.
 
 use fedbo_objective::{Direction, Failure, Objective, Outcome, Problem, TrialId};
 use fedbo_space::{ParameterSpec, Point, Space};
@@ -11,13 +12,13 @@ use crate::problem::{ProblemError, coordinates};
 use crate::svm::Labelled;
 use crate::wine::WineSites;
 
-/// Number of sites unless said otherwise.
+/// Default number of sites.
 pub const N_TREE_SILOS: usize = 12;
-/// Fewest bottles at a site: 40 of them validate in each split.
+/// Minimum number of bottles at a site: 40 of them validate in each split.
 const SILO_MIN: usize = 80;
 
-/// One site's objective: the share of the validation log loss that gradient boosted trees save over the base rate, the mean over the site's
-/// splits; to be maximized.
+/// One site's objective: the relative reduction of the validation log loss by gradient boosted
+/// trees against the base rate, averaged over the site's splits; to be maximized.
 #[derive(Clone, Debug)]
 pub struct WineTrees {
     silo: usize,
@@ -26,12 +27,12 @@ pub struct WineTrees {
     splits: Vec<Split>,
 }
 
-/// A split with rows as columns.
+/// A split, stored by columns.
 #[derive(Clone, Debug)]
 struct Split {
     train: Columns,
     validation: Columns,
-    /// The columns that are not the same in all training rows: the booster refuses the others.
+    /// The columns that are not constant in the training rows; the booster refuses constant ones.
     features: Vec<usize>,
 }
 
@@ -39,7 +40,7 @@ impl WineTrees {
     /// Splits the wines over `n_silos` sites and returns the objective of site number `silo`.
     ///
     /// # Errors
-    /// If there are too few bottles for as many sites, or no such site.
+    /// If there are too few bottles for this number of sites, or there is no site with this number.
     pub fn new(n_silos: usize, silo: usize) -> Result<Self, ProblemError> {
         let sites = WineSites::with_at_least(SILO_MIN, n_silos, "wine-trees")?;
         let data = sites.silo(silo, "wine-trees")?;
@@ -59,7 +60,7 @@ impl WineTrees {
         Ok(Self { silo, n_silos, splits: splits.collect(), space })
     }
 
-    /// The settings that a point of the space stands for, and the number of trees.
+    /// The settings at a point of the space, and the number of trees.
     fn settings(&self, point: &Point) -> Result<(BoosterSettings, usize), Failure> {
         let at = coordinates(&self.space, point)?;
         #[expect(
@@ -73,7 +74,7 @@ impl WineTrees {
         Ok((settings, n_trees))
     }
 
-    /// Mean share of the log loss that the trees save, over the site's splits.
+    /// Mean relative reduction of the log loss, over the site's splits.
     fn saved(&self, point: &Point) -> Result<f64, Failure> {
         let (settings, n_trees) = self.settings(point)?;
         let mut total = 0.0;
@@ -88,7 +89,7 @@ impl WineTrees {
     }
 }
 
-/// Mean of −ln p of the right labels, p = 1/(1 + exp(∓score)).
+/// Mean of −ln p of the correct labels, p = 1/(1 + exp(∓score)).
 fn log_loss(scores: impl Iterator<Item = f64>, labels: &[f64]) -> f64 {
     let losses = scores
         .zip(labels)
@@ -96,7 +97,7 @@ fn log_loss(scores: impl Iterator<Item = f64>, labels: &[f64]) -> f64 {
     losses.sum::<f64>() / labels.len() as f64
 }
 
-/// Rows as columns.
+/// Converts rows to columns.
 fn columns(rows: &Labelled) -> Columns {
     let n_features = rows.rows.first().map_or(0, Vec::len);
     let column = |feature: usize| rows.rows.iter().map(|row| row[feature]).collect();
@@ -136,7 +137,7 @@ mod tests {
 
     use super::*;
 
-    /// The point with these hyperparameters, without a penalty to speak of.
+    /// The point with these hyperparameters, with a negligible penalty.
     fn point(learning_rate: f64, trees: i64, max_depth: i64) -> Point {
         Point::new(vec![
             ("learning_rate".into(), Value::Float(learning_rate)),
@@ -154,7 +155,7 @@ mod tests {
         }
     }
 
-    /// −ln p by hand, for both labels; scores of ±1000 overflow nothing.
+    /// −ln p by hand, for both labels; scores of ±1000 do not overflow.
     #[test]
     fn the_log_loss_is_that_of_the_definition() {
         let p = |score: f64| 1.0 / (1.0 + (-score).exp());
@@ -163,8 +164,8 @@ mod tests {
         assert!((log_loss([1000.0, -1000.0].into_iter(), &[0.0, 0.0]) - 500.0).abs() < 1e-9);
     }
 
-    /// A few slow trees say about as little as the base rate, moderate ones save some of its loss, and many fast ones, too sure
-    /// of what they have seen, are worse than it.
+    /// A few slow trees are about as good as the base rate, and moderate ones reduce its loss. Many
+    /// fast trees overfit and are worse than the base rate.
     #[test]
     fn too_little_and_too_much_training_both_cost() {
         for silo in [5, 9, 10] {

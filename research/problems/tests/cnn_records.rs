@@ -1,8 +1,8 @@
-//! The recorded CNN evaluations against what their README says of them.
+//! The recorded CNN evaluations against the statements of their README.
 //!
-//! Run by `cargo xtask test --all`, where the published data are.
+//! Run by `cargo xtask test --all`, where the published data is available.
 
-use fedbo_problems::{CNN_DATA_SETS, CnnRecord, N_CNN_RUNS, read_cnn_records};
+use fedbo_research_problems::{CNN_DATA_SETS, CnnRecord, N_CNN_RUNS, read_cnn_records};
 use fedbo_testkit::published_data;
 
 #[test]
@@ -19,7 +19,7 @@ fn the_records_have_the_shapes_and_the_two_designs_of_their_readme() {
         }
         assert_ne!(inputs(&data_set.initial[0]), inputs(&data_set.initial[1]));
     }
-    // MNIST is easy and CIFAR-100 hard: the best accuracies recorded.
+    // MNIST is easy and CIFAR-100 is hard: the best recorded accuracies.
     let best = |index: usize| {
         let accuracies = data_sets[index].observations.iter().map(|r| r.accuracy);
         accuracies.fold(0.0, f64::max)

@@ -1,8 +1,9 @@
-//! The landmine objective against scikit-learn's, and the archive against what its README says of it.
+//! The landmine objective against scikit-learn's, and the archive against the statements of its
+//! README.
 //!
-//! Run by `cargo xtask test --all`, where the published data are.
+//! Run by `cargo xtask test --all`, where the published data is available.
 
-use fedbo_problems::{
+use fedbo_research_problems::{
     DataError, LandmineGrid, LandmineSvm, N_FIELDS, Problem, landmine_archive, read_fields,
 };
 use fedbo_testkit::published_data;
@@ -22,7 +23,8 @@ fn the_objective_is_scikit_learns() {
         let record = record.unwrap();
         let number = |column: usize| record[column].parse::<f64>().unwrap();
         let field: usize = record[0].parse().unwrap();
-        // C and gamma from x1 and x2 as the papers define them, not from the reference's own columns.
+        // C and gamma from x1 and x2 by the papers' definitions, not from the reference's own
+        // columns.
         let (x1, x2) = (number(1), number(2));
         let c = 1e-4 + x1 * (10.0 - 1e-4);
         let gamma = 0.01 + x2 * (10.0 - 0.01);
@@ -41,7 +43,7 @@ fn the_objective_is_scikit_learns() {
 #[ignore = "data: run by cargo xtask test --all"]
 fn the_objective_through_its_space_is_the_same() {
     use fedbo_objective::{Objective, Outcome, TrialId};
-    use fedbo_problems::{ProblemSpec, problem};
+    use fedbo_research_problems::{ProblemSpec, problem};
 
     let folder = published_data("landmine");
     let fields = read_fields(&folder).unwrap();
@@ -68,7 +70,7 @@ fn the_objective_through_its_space_is_the_same() {
 #[test]
 #[ignore = "data: run by cargo xtask test --all"]
 fn the_grids_are_what_their_readme_says() {
-    let grids = fedbo_problems::read_landmine_grids(&published_data("landmine")).unwrap();
+    let grids = fedbo_research_problems::read_landmine_grids(&published_data("landmine")).unwrap();
     assert_eq!(grids.len(), N_FIELDS);
     assert!(grids.iter().all(|grid| grid.points().len() == 88));
     let best = |grids: &[LandmineGrid]| {
@@ -83,7 +85,7 @@ fn the_grids_are_what_their_readme_says() {
 #[ignore = "data: run by cargo xtask test --all"]
 fn the_data_are_what_their_readme_says() {
     let fields = read_fields(&published_data("landmine")).unwrap();
-    let n_rows = |f: &fedbo_problems::LandmineField| f.train.len() + f.validation.len();
+    let n_rows = |f: &fedbo_research_problems::LandmineField| f.train.len() + f.validation.len();
     assert_eq!(fields.iter().map(n_rows).sum::<usize>(), 14_820);
     for field in &fields {
         assert!((445..=690).contains(&n_rows(field)));

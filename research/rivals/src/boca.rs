@@ -1,4 +1,4 @@
-//! BOCA: where to query, and for how many epochs to train there.
+//! BOCA: chooses a query and its number of training epochs.
 
 use fedbo_gp::{Family, Kernel};
 use fedbo_optim::Points;
@@ -12,32 +12,38 @@ use fedbo_strategies::{
     Domain, HyperparameterPolicy, Proposal, StrategyError, Surrogate, SurrogateSettings,
 };
 
-/// Bayesian optimization with continuous approximations (Kandasamy et al. 2017, Algorithm 1), with the share z = n/N of a whole
-/// training in `[0, 1]` as the fidelity and its cost λ(z) = z:
+/// Bayesian optimization with continuous approximations (Kandasamy et al. 2017, Algorithm 1), with
+/// the share z = n/N of a complete training in `[0, 1]` as the fidelity and its cost λ(z) = z:
 ///
 /// x_t = argmax_x μ_{t−1}([x, 1]) + β_t σ_{t−1}([x, 1]),
-/// z_t = the cheapest z with σ_{t−1}([x_t, z]) > γ(z) and ξ(z) > max ξ / β_t; 1 if there is none below,
+/// z_t = the cheapest z with σ_{t−1}([x_t, z]) > γ(z) and ξ(z) > max ξ / β_t; 1 if there is none
+/// below 1,
 ///
 /// γ(z) = a ξ(z) (λ(z)/λ(1))^q,   ξ(z) = √(1 − φ(z, 1)²),   q = 1/(p + d + 2),   p = 1,
 ///
-/// with a² the signal variance (the paper's κ_0), φ the part of the kernel over z, and β_t what multiplies the standard deviation
-/// (the paper's β_t^{1/2}). ξ is the *information gap*: what z = 1 keeps to itself when z is known. So an epoch is chosen if x_t is
-/// still uncertain there, compared with how little it tells of the end, and if that is not so near the end that it saves nothing.
-/// The number of epochs is chosen before training begins: the curve is not looked at, and only its last value enters the model.
+/// with a² the signal variance (the paper's κ_0), φ the part of the kernel over z, and β_t the
+/// factor of the standard deviation (the paper's β_t^{1/2}). ξ is the *information gap*: the
+/// information about z = 1 that z does not give. So a number of epochs is chosen if x_t is still
+/// uncertain there, compared with how little it tells about the end, and if it is not so close to
+/// the end that it saves nothing. The number of epochs is chosen before training starts: only the
+/// last value of the curve enters the model.
 ///
-/// x_t, γ and the first condition on z_t are as in the paper and in the code that its authors published later (with a power of 1/2
-/// in place of q, and further factors in γ); the second condition is in the paper and not in that code, where z_t has an upper
-/// bound instead. Deviations: the paper's experiments adapt γ when one fidelity is chosen too often, which we leave out; β_t and
-/// when hyperparameters are fitted are as in [`fedbo_strategies::GpUcb`]; z runs over the epochs 1, …, N. A power transform of outputs, if the
-/// surrogate has one, is the same at all z, so "uncertain" is meant in its units.
+/// x_t, γ and the first condition on z_t are as in the paper and in the code that its authors
+/// published later (with a power of 1/2 in place of q, and further factors in γ). The second
+/// condition is in the paper but not in that code, where z_t has an upper bound instead.
+/// Deviations: the paper's experiments adapt γ when one fidelity is chosen too often, which we
+/// leave out; β_t and the schedule of hyperparameter fits are as in [`fedbo_strategies::GpUcb`]; z
+/// runs over the epochs 1, …, N. A power transform of outputs, if the surrogate has one, is the
+/// same at all z, so "uncertain" refers to its units.
 #[derive(Clone, Debug)]
 pub struct Boca {
     model: EpochGpUcb,
 }
 
 impl Boca {
-    /// Defaults for one party's study of trainings of N epochs: those of [`EpochGpUcbSettings::for_study`] with the
-    /// squared-exponential kernel, which the paper's q is for, and the last value of each training only.
+    /// Defaults for one party's study of trainings of N epochs: those of
+    /// [`EpochGpUcbSettings::for_study`] with the squared-exponential kernel, for which the paper
+    /// derives q, and only the last value of each training.
     ///
     /// # Panics
     /// If N is 0.
@@ -49,7 +55,8 @@ impl Boca {
         settings
     }
 
-    /// The same model with the squared-exponential kernel, of the same length scales and signal variance.
+    /// The same surrogate with the squared-exponential kernel, and the same length scales and
+    /// signal variance.
     pub fn squared_exponential(mut surrogate: SurrogateSettings) -> SurrogateSettings {
         match &mut surrogate.hyperparameters {
             HyperparameterPolicy::Fixed(given)
@@ -66,9 +73,9 @@ impl Boca {
         surrogate
     }
 
-    /// A strategy without observations; `seed` feeds hyperparameter fits. The model's coordinate of an epoch is n/N, whatever `settings`
-    /// say. Should `settings` have extra epochs, their values enter
-    /// the model as well, which the paper's does not know.
+    /// Creates a strategy without observations; `seed` is for hyperparameter fits. The model's
+    /// coordinate of an epoch is always n/N, regardless of `settings`. If `settings` have extra
+    /// epochs, their values enter the model as well, in contrast to the paper.
     ///
     /// # Errors
     /// If a setting is out of range.
@@ -86,18 +93,19 @@ impl Boca {
         })
     }
 
-    /// Its model, over [x, n/N].
+    /// The model, over [x, n/N].
     pub fn surrogate(&self) -> &Surrogate {
         self.model.surrogate()
     }
 
-    /// N.
+    /// The number N of epochs.
     pub fn n_epochs(&self) -> usize {
         self.model.n_epochs()
     }
 
-    /// Proposes a query and the number of epochs to train there. Reads state only; `pending` (p×d) are the coordinates of trials
-    /// that are running, which enter the choice of the query as in [`EpochGpUcb`], but not that of the epochs.
+    /// Proposes a query and its number of training epochs. Reads state only; `pending` (p×d) are
+    /// the coordinates of running trials, which affect the choice of the query as in
+    /// [`EpochGpUcb`], but not that of the epochs.
     ///
     /// # Errors
     /// As [`fedbo_strategies::Strategy::ask`].
@@ -112,10 +120,10 @@ impl Boca {
         Ok((proposal, n_epochs))
     }
 
-    /// Adds trials that have ended, in any order.
+    /// Adds completed trials, in any order.
     ///
     /// # Errors
-    /// If the surrogate cannot be conditioned; nothing is added then.
+    /// If the surrogate cannot be conditioned; then nothing is added.
     pub fn tell(&mut self, observed: &[TrainedObservation]) -> Result<(), StrategyError> {
         self.model.tell(observed)
     }
@@ -144,7 +152,7 @@ fn shares(n_epochs: usize) -> Vec<f64> {
     (1..=n_epochs).map(share).collect()
 }
 
-/// ξ(z), z being the kernel's last coordinate.
+/// ξ(z), where z is the kernel's last coordinate.
 fn information_gap(kernel: &Kernel, share: f64) -> f64 {
     let mut end = vec![0.0; kernel.dim()];
     let mut here = end.clone();
@@ -166,7 +174,7 @@ mod tests {
 
     const N: usize = 20;
 
-    /// A model with given hyperparameters on one parameter, outputs as they are.
+    /// A model with given hyperparameters on one parameter, with raw outputs.
     fn fixed(lengthscale: f64, lengthscale_z: f64, beta: f64) -> Boca {
         let spec = ParameterSpec::float(0.0, 1.0);
         let space = Space::from_specs([("x", &spec)]).unwrap();
@@ -191,7 +199,8 @@ mod tests {
         }
     }
 
-    /// The formulas once more, with a posterior variance by solving k = K α over all observations with Gaussian elimination.
+    /// The formulas by hand, with the posterior variance from solving k = K α over all observations
+    /// by Gaussian elimination.
     fn by_hand(seen: &[(f64, usize)], x: f64, lengthscales: [f64; 2], beta: f64) -> usize {
         let z = |n: usize| f64::from(u32::try_from(n).unwrap()) / 20.0;
         let kernel = |a: (f64, f64), b: (f64, f64)| {
@@ -222,7 +231,8 @@ mod tests {
         N
     }
 
-    /// For random observations and many x the number of epochs is that of the formulas; several numbers occur.
+    /// For random observations and many x the number of epochs follows the formulas; several
+    /// numbers occur.
     #[test]
     fn epochs_are_those_of_the_formulas() {
         let mut stream = test_stream(60);
@@ -252,7 +262,8 @@ mod tests {
         assert!(found.len() >= 6 && found.contains(&N), "{found:?}");
     }
 
-    /// Nothing known: the first epoch is cheapest and uncertain. All known at x but the end: the end, as low epochs teach nothing.
+    /// Without observations, the first epoch is cheapest and uncertain. If all but the end is known
+    /// at x, the end is chosen, because low epochs give no information.
     #[test]
     fn cheap_epochs_come_first_and_the_end_last() {
         let mut boca = fixed(0.3, 0.6, 2.0);
@@ -263,7 +274,8 @@ mod tests {
         assert_eq!(boca.epochs_at(&[0.5], 2.0), N);
     }
 
-    /// It finds the best x of curves that rise to 1 − (x − 0.7)², and asks for trainings of a few epochs before.
+    /// Finds the best x of curves that rise to 1 − (x − 0.7)², and requests trainings of a few
+    /// epochs first.
     #[test]
     fn a_known_optimum_is_found_with_fewer_epochs() {
         let spec = ParameterSpec::float(0.0, 1.0);

@@ -1,4 +1,4 @@
-//! Rivals: published algorithms that experiments compare with and no file of a user can name.
+//! Rivals: published algorithms for comparison in experiments, which no user file can name.
 //!
 //! - [`Mtbo`] and [`PemBo`] learn from earlier tasks.
 //! - [`Boca`] and [`CurvePredictionRule`] save epochs of trainings.

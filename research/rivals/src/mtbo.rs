@@ -15,16 +15,17 @@ use fedbo_strategies::{
 pub struct MtboSettings {
     /// Covariance between inputs.
     pub family: Family,
-    /// The schedule of hyperparameter fits, by the number of the target's observations.
+    /// Schedule of hyperparameter fits, by the number of the target's observations.
     pub refit: Refit,
-    /// The search for the acquisition function's maximum.
+    /// Maximizer of the acquisition function.
     pub maximizer: Maximizer,
-    /// Repeated points.
+    /// Treatment of repeated points.
     pub repeats: Repeats,
 }
 
 impl MtboSettings {
-    /// Matérn-5/2, fitted before every query at first, then when observations have grown by a tenth.
+    /// Matérn-5/2, fitted before every query at first, then whenever the number of observations has
+    /// grown by a tenth.
     ///
     /// # Panics
     /// If `dim` is 0.
@@ -38,21 +39,23 @@ impl MtboSettings {
     }
 }
 
-/// Expected improvement of the target under a Gaussian process over all tasks: the baseline whose cost grows with the cube of
-/// all observations, O((n + Σ N_i)³) a fit and O((n + Σ N_i)²) an evaluation.
+/// Expected improvement of the target under a Gaussian process over all tasks. This baseline's cost
+/// grows with the cube of the number of all observations: O((n + Σ N_i)³) per fit and O((n + Σ
+/// N_i)²) per evaluation.
 ///
-/// Outputs are standardized together. Running trials count as observations of their posterior mean. Differs from the
-/// paper in one: hyperparameters are the posterior's mode, where the paper averages the acquisition over slice samples.
+/// Outputs are standardized together. Running trials count as observations of their posterior mean.
+/// One difference from the paper: hyperparameters are the posterior's mode, where the paper
+/// averages the acquisition over slice samples.
 #[derive(Clone, Debug)]
 pub struct Mtbo {
-    /// Bookkeeping of trials, and starts for the search; its own surrogate proposes nothing.
+    /// Bookkeeping of trials, and start points for the search; its own surrogate proposes nothing.
     proposer: Proposer,
     settings: MtboSettings,
     names: Vec<String>,
     /// Shift and scale of outputs.
     scale: fedbo_gp::Standardizer,
     posterior: MultiTaskPosterior,
-    /// Observations of the target at the last fit.
+    /// Number of the target's observations at the last fit.
     last_fit: usize,
 }
 
@@ -60,7 +63,7 @@ impl Mtbo {
     /// Conditions on the meta-tasks, with fitted hyperparameters.
     ///
     /// # Errors
-    /// If there is no meta-task, or they have no posterior.
+    /// If there is no meta-task, or the posterior cannot be computed.
     pub fn new(
         domain: Domain,
         tasks: &[MetaTask],
@@ -106,7 +109,7 @@ impl Mtbo {
         })
     }
 
-    /// The meta-tasks' and the target's observations, and some more of the target.
+    /// The observations of meta-tasks and target, and further ones of the target.
     fn observations(&self, more: &Points, outputs: &[f64]) -> TaskObservations {
         let mut observations = self.posterior.observations().clone();
         for (x, y) in more.rows().zip(outputs) {
@@ -118,7 +121,7 @@ impl Mtbo {
     }
 }
 
-/// Fits begin at the last one's hyperparameters, so few steps are enough.
+/// Options with few steps: fits start at the hyperparameters of the last one.
 fn fit_options() -> LbfgsbOptions {
     LbfgsbOptions { max_iterations: 50, gradient_tolerance: 1e-3, value_tolerance: 1e-6 }
 }
@@ -143,7 +146,7 @@ impl Strategy for Mtbo {
         let incumbent = outputs.fold(f64::NEG_INFINITY, f64::max);
         let improvement = Improvement {
             posterior,
-            // Before any observation of the target the prior mean is to be improved on.
+            // Before any observation of the target, the improvement is over the prior mean.
             incumbent: if incumbent.is_finite() { incumbent } else { 0.0 },
         };
         let n = posterior.observations().y.len();
@@ -160,8 +163,8 @@ impl Strategy for Mtbo {
         None
     }
 
-    /// Weights are |correlations| with the target, divided by their sum; the share is not a share of an acquisition, which
-    /// has no parts here, so it is 1.
+    /// Weights are |correlations| with the target, divided by their sum. The share is 1, because
+    /// the acquisition has no parts here.
     fn transfer(&self) -> Option<Transfer> {
         let correlations = 1..=self.names.len();
         let correlations: Vec<f64> =
@@ -213,7 +216,7 @@ struct Improvement<'a> {
     incumbent: f64,
 }
 
-/// Below, a variance is rounding.
+/// A variance below this is rounding error.
 const LEAST_VARIANCE: f64 = 1e-14;
 
 impl Function for Improvement<'_> {

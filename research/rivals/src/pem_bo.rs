@@ -6,15 +6,16 @@ use fedbo_streams::Stream;
 
 use fedbo_strategies::{Observation, Proposal, Source, Strategy, StrategyError};
 
-/// GP-UCB under a prior that is estimated without a kernel, on a finite domain whose every point was observed in every
-/// meta-task.
+/// GP-UCB under a prior that is estimated without a kernel, on a finite domain. Every point of the
+/// domain was observed in every meta-task.
 ///
 /// μ̂ = mean of the N tasks' outputs,   K̂ = their sample covariance (divided by N − 1)
 /// μ̂_t(x) = μ̂(x) + k̂(x)ᵀ K̂⁻¹ (y − μ̂),   k̂_t(x) = (N − 1)/(N − t − 1) (k̂(x, x) − k̂(x)ᵀ K̂⁻¹ k̂(x))
 /// x_{t+1} = argmax μ̂_t(x) + ζ √k̂_t(x)
 ///
-/// ζ is a constant here, where the paper's theorem has a factor that its bound needs. The noise is part of K̂, as in the
-/// paper. The number t of observations stays below N − 1: beyond, the estimate has no inverse, and no query is proposed.
+/// ζ is a constant here, where the paper's theorem has a factor for its bound. The noise is part of
+/// K̂, as in the paper. The number t of observations must be below N − 1: otherwise the estimate
+/// has no inverse, and no query is proposed.
 #[derive(Clone, Debug)]
 pub struct PemBo {
     domain: Points,
@@ -23,13 +24,14 @@ pub struct PemBo {
     /// K̂, row by row.
     covariance: Vec<f64>,
     ucb_multiplier: f64,
-    /// Indices of observed points, each once, and their outputs.
+    /// Indices of observed points without repetition, and their outputs.
     observed: Vec<(usize, f64)>,
     failed: Vec<usize>,
 }
 
 impl PemBo {
-    /// Estimates the prior from `outputs`: one row a meta-task, one number a point of the domain.
+    /// Estimates the prior from `outputs`: one row per meta-task, one number per point of the
+    /// domain.
     ///
     /// # Errors
     /// If there are fewer than 3 tasks, an output is missing or not finite, or the multiplier is not a finite number of at
@@ -83,7 +85,7 @@ impl PemBo {
     /// μ̂_t and k̂_t at every point.
     ///
     /// # Errors
-    /// If there are too many observations for the number of tasks, or K̂ has no factor.
+    /// If there are too many observations for the number of tasks, or K̂ cannot be factorized.
     pub fn posterior(&self) -> Result<(Vec<f64>, Vec<f64>), StrategyError> {
         let t = self.observed.len();
         StrategyError::ensure(
@@ -117,7 +119,7 @@ impl PemBo {
 }
 
 impl Strategy for PemBo {
-    /// A point is never proposed twice: K̂ would have no inverse.
+    /// Never proposes a point twice, because K̂ would then have no inverse.
     fn ask(&self, pending: &Points, _: &mut Stream) -> Result<Proposal, StrategyError> {
         let (means, variances) = self.posterior()?;
         let mut values: Vec<f64> = means

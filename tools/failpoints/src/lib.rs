@@ -1,12 +1,12 @@
-//! Named places at which a test lets the process die, as if its power was cut there.
+//! Failpoints: named places at which a test kills the process, as a power failure would.
 //!
-//! Decides nothing. A place is a call of [`pass`]; in a build without the feature `enabled` it is empty. With it, the process
-//! kills itself by SIGKILL when it passes the place that `FEDBO_DIE_AT` names, as `NAME` or, the n-th time, as `NAME:n`. The
-//! list of all places is [`PLACES`].
+//! A failpoint is a call of [`pass`], which does nothing without the feature `enabled`. With the
+//! feature, the process kills itself with SIGKILL at the failpoint in `FEDBO_DIE_AT`: `NAME` for
+//! the first pass, or `NAME:n` for the n-th. [`PLACES`] lists all failpoints.
 
-/// Every place in the program, in the order in which a federation passes them.
-pub const PLACES: [&str; 45] = [
-    // A coordinator's study begins.
+/// All failpoints of the program, in the order in which a federation passes them.
+pub const PLACES: [&str; 48] = [
+    // Start of a coordinator's study.
     "coordinator: a study is stored",
     "coordinator: an agent is enrolled",
     "coordinator: the lead is taken",
@@ -27,17 +27,18 @@ pub const PLACES: [&str; 45] = [
     "coordinator: a round is about to begin",
     "coordinator: a round has begun and nobody knows",
     "coordinator: a round is published",
-    // A round that two servers sum.
+    // A round with two summing servers.
     "helper: a round has begun",
     "helper: a share is made",
     "helper: a share is kept",
     "helper: a share is charged",
     "helper: a share is noted as charged",
+    "helper: the key of a round is erased",
     "coordinator: the helper has closed the round",
     "coordinator: the helper's hash is kept",
     "helper: the leader's share is noted",
     "coordinator: the helper has given its share",
-    // A round that shards add up.
+    // A round with shards.
     "coordinator: the round is shut for shards",
     "coordinator: shards know which vectors count",
     "coordinator: a shard has added up",
@@ -45,6 +46,7 @@ pub const PLACES: [&str; 45] = [
     "agent: its key is written",
     "agent: the coordinator has shown its key",
     "agent: the coordinator knows it",
+    "agent: the study is checked",
     "agent: its membership is stored",
     "agent: a trial is begun",
     "agent: a trial is evaluated",
@@ -55,15 +57,16 @@ pub const PLACES: [&str; 45] = [
     "agent: an upload is noted as answered",
     "agent: a handout has come",
     "agent: a handout is stored",
+    "agent: a request is counted",
     "agent: a handout is taken",
 ];
 
-/// Passes a place.
+/// Passes a failpoint.
 #[cfg(not(feature = "enabled"))]
 #[inline(always)]
 pub fn pass(_place: &'static str) {}
 
-/// Passes a place, unless the process is to die there.
+/// Passes a failpoint, or kills the process there.
 #[cfg(feature = "enabled")]
 pub fn pass(place: &'static str) {
     use std::sync::OnceLock;
@@ -74,7 +77,8 @@ pub fn pass(place: &'static str) {
     debug_assert!(PLACES.contains(&place), "{place:?} is not listed");
     let death = DEATH.get_or_init(|| {
         let text = std::env::var("FEDBO_DIE_AT").ok()?;
-        // A name has a colon of its own, after which a space stands.
+        // A name contains a colon followed by a space, so only a number after the last colon is a
+        // count.
         match text.rsplit_once(':') {
             Some((name, count)) if count.parse::<u64>().is_ok() => {
                 Some((name.to_owned(), count.parse().unwrap_or(1)))
@@ -94,7 +98,7 @@ pub fn pass(place: &'static str) {
 fn die() -> ! {
     use rustix::process::{Signal, getpid, kill_process};
     loop {
-        // SIGKILL takes a moment to arrive.
+        // SIGKILL may take a moment to arrive.
         let _ = kill_process(getpid(), Signal::KILL);
         std::thread::sleep(std::time::Duration::from_millis(1));
     }

@@ -1,4 +1,5 @@
-//! Writes every target's first inputs: `cargo run -p fedbo-fuzzing --example seeds -- FOLDER` fills `FOLDER/TARGET`.
+//! Writes the initial inputs of all targets: `cargo run -p fedbo-fuzzing --example seeds -- FOLDER`
+//! fills `FOLDER/TARGET`.
 
 use std::error::Error;
 use std::path::PathBuf;

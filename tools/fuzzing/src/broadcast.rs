@@ -1,4 +1,4 @@
-//! `broadcast`: what a coordinator hands out, handouts and the releases in them.
+//! `broadcast`: a coordinator's handouts and the releases in them.
 
 use std::sync::OnceLock;
 
@@ -9,15 +9,16 @@ use fedbo_privacy::mechanism::{
 };
 use fedbo_wire::{
     Content, Digest, Handout, HelperEntry, LedgerEntry, LedgerHead, Limits, RelayedMessage,
-    Signature,
+    RoundKey, Signature,
 };
 
 use crate::input_reader::Pieces;
 use crate::keys::{coordinator, signed_handout};
 use crate::ledger::event;
 
-/// The first byte says as what the others are read: a handout as it is; one that its coordinator signs first, so that what stands
-/// behind the signature is reached; a release; a release that begins as one of a known mechanism.
+/// The first byte selects the decoder: a handout as is; a handout with a valid signature, so that
+/// the fuzzer reaches the code behind the signature check; a release; or a release that starts like
+/// one of a known mechanism.
 pub fn broadcast(bytes: &[u8]) {
     let mut pieces = Pieces(bytes);
     match pieces.byte() % 4 {
@@ -28,7 +29,7 @@ pub fn broadcast(bytes: &[u8]) {
     }
 }
 
-/// Those of a study, by the bits of a byte.
+/// Returns the limits of a study, selected by the bits of a byte.
 fn limits(pieces: &mut Pieces<'_>) -> Limits {
     let choice = pieces.byte();
     let of = |at: u8, choices: [u64; 4]| choices[usize::from(choice >> at & 3)];
@@ -57,17 +58,17 @@ fn handout(limits: Limits, bytes: &[u8]) {
             }
             entries.len() as u64
         }
-        Content::Shares { leader, helper } => {
+        Content::Shares { leader, helper, .. } => {
             leader.iter().for_each(|entry| event(&entry.event));
             leader.len().max(helper.len()) as u64
         }
     };
-    // INV-18: an agent that reads no more than this reads all of it.
+    // INV-18: an agent that reads at most this many bytes reads the complete handout.
     assert!(bytes.len() as u64 <= limits.handout_bytes_max(n_releases));
     assert!(format!("{handout:?}").len() < 400 + 120 * bytes.len());
 }
 
-/// Both kinds of releases of both mechanisms.
+/// Parses the bytes as all types of releases: of both mechanisms, secure and simulated.
 fn release(bytes: &[u8]) {
     lattice::<Secure>(bytes);
     lattice::<Simulated>(bytes);
@@ -88,7 +89,7 @@ fn usable<K: Kind>(release: &Release<K>, bytes: &[u8]) {
         release.sums().len() as u64,
         u64::from(release.n_sums()) * u64::from(release.n_features())
     );
-    // INV-21: what agents compute with is finite.
+    // INV-21: agents compute with finite values only.
     assert!(release.spacing().is_finite() && release.spacing() > 0.0);
     for region in 0..release.n_sums() {
         assert!(release.values(region).iter().all(|value| value.is_finite()));
@@ -106,7 +107,7 @@ fn paper<K: Kind>(bytes: &[u8]) {
     }
 }
 
-/// Cuts a good release of a known mechanism somewhere, and goes on with what is left of the input.
+/// Truncates a valid release of a known mechanism and appends the rest of the input.
 fn release_of_mechanism(pieces: &mut Pieces<'_>) {
     let good = good_releases();
     let good = &good[pieces.below(good.len())];
@@ -129,7 +130,7 @@ fn release_of_mechanism(pieces: &mut Pieces<'_>) {
 
 const ROUND: u64 = 7;
 
-/// Three features, two regions.
+/// A mechanism with three features and two regions.
 fn mechanism() -> &'static Mechanism {
     static MECHANISM: OnceLock<Mechanism> = OnceLock::new();
     MECHANISM.get_or_init(|| {
@@ -145,7 +146,7 @@ fn mechanism() -> &'static Mechanism {
     })
 }
 
-/// A release of each shape.
+/// A valid release of each shape.
 fn good_releases() -> &'static [Vec<u8>] {
     static RELEASES: OnceLock<Vec<Vec<u8>>> = OnceLock::new();
     RELEASES.get_or_init(|| {
@@ -158,7 +159,7 @@ fn good_releases() -> &'static [Vec<u8>] {
     })
 }
 
-/// Handouts and releases that are accepted, for the kinds that the first byte names.
+/// Valid handouts and releases, with the matching first byte.
 pub(crate) fn seeds() -> Vec<Vec<u8>> {
     // Three features, four slots, releases of up to 2^20 bytes.
     const LIMITS: u8 = 0b10_10_10;
@@ -191,7 +192,16 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
                     leader_share: Digest([4; 32]),
                     signature: Signature([5; 64]),
                 }],
+                leader: entries.clone(),
+                key: None,
+            },
+            LedgerHead { seq: 2, hash: [3; 32] },
+        ),
+        (
+            Content::Shares {
+                helper: Vec::new(),
                 leader: entries,
+                key: Some(RoundKey::new(coordinator(), &Digest([4; 32]), ROUND, [6; 32])),
             },
             LedgerHead { seq: 2, hash: [3; 32] },
         ),

@@ -1,4 +1,5 @@
-//! `checkpoint`: what a process that was stopped left in texts, and another reads. What it left in databases is `memory_file`'s.
+//! `checkpoint`: texts that a stopped process leaves for the next one. The target `database` covers
+//! databases.
 
 use std::fmt::Debug;
 use std::path::Path;
@@ -16,7 +17,8 @@ use serde::de::DeserializeOwned;
 use crate::input_reader::Pieces;
 use crate::scratch;
 
-/// The first byte says as what the others are read: results, a summary, the definition of a study, a trial, its holder.
+/// The first byte selects the decoder: results, a summary, a study definition, a trial, a worker,
+/// or a process.
 pub fn checkpoint(bytes: &[u8]) {
     let mut pieces = Pieces(bytes);
     match pieces.byte() % 6 {
@@ -47,7 +49,8 @@ fn results(bytes: &[u8]) {
     }
 }
 
-/// Rows that were read are written as they were, unless their columns' names are none that a file can have.
+/// Checks that rows are written as they were read, unless a file cannot have columns with these
+/// names.
 fn written_again(rows: &[Row], folder: &Path) {
     let Some(first) = rows.first() else { return };
     let names: Vec<String> = first.parameters.iter().map(|(name, _)| name.clone()).collect();
@@ -100,7 +103,7 @@ fn definition(bytes: &[u8]) {
     }
 }
 
-/// Checks that what is read from JSON can be written, and is read back as the same.
+/// Checks that a value parsed from JSON can be written and parses to an equal value again.
 fn reads_back<T: DeserializeOwned + Serialize + PartialEq + Debug>(bytes: &[u8]) {
     if let Ok(read) = serde_json::from_slice::<T>(bytes) {
         let written = serde_json::to_vec(&read).expect("plain data has a form in JSON");
@@ -125,7 +128,7 @@ const DEFINITION: &str = "{\"name\":\"train\",\"space\":[{\"name\":\"rate\",\"ty
     \"b\",\"c\"]}],\"direction\":\"minimize\",\"seed\":1,\"strategy\":{\"name\":\"ts\",\"ucb_multiplier\":{\"norm_bound\":1.0,\
     \"failure_prob\":0.1}},\"n_initial\":8,\"noisy\":false}";
 
-/// Texts of each kind that are accepted.
+/// Valid texts of each kind.
 pub(crate) fn seeds() -> Vec<Vec<u8>> {
     let of = |kind: u8, text: &str| [&[kind], text.as_bytes()].concat();
     let path = scratch::file(RESULTS_FILE, RESULTS.as_bytes());

@@ -1,17 +1,17 @@
-//! `cli`: what a person writes, in files and on the command line.
+//! `cli`: user input in files and on the command line.
 
 use std::fmt::Debug;
 use std::path::Path;
 use std::str::FromStr;
 use std::sync::OnceLock;
 
-use fedbo_agent::{AgentFile, EnrolOptions, Link, Place, Poll, Polled, SignedConfig, enrol_with};
+use fedbo_agent::{AgentFile, Caller, EnrolOptions, Link, Offer, Place, Poll, Polled, enrol_with};
 use fedbo_federation::{Arm, Federation};
 use fedbo_privacy::accounting::AccountantKind;
 use fedbo_space::{ParameterSpec, Point, Space, Value};
 use fedbo_storage::Address;
 use fedbo_study::StudyFile;
-use fedbo_transport::LinkError;
+use fedbo_transport::{LinkError, ProxySetting};
 use fedbo_wire::{
     CoordinatorProof, Digest, EnrolRequest, Enrolled, EnrolmentToken, PublicKey, RotateRequest,
     Signature, SigningKey, StudyStatus,
@@ -22,7 +22,7 @@ use crate::input_reader::{Pieces, text};
 use crate::keys::coordinator;
 use crate::scratch;
 
-/// The first byte says as what the others are read: a file of three kinds, or a text on the command line.
+/// The first byte selects the decoder: a file of one of four kinds, or a text of the command line.
 pub fn cli(bytes: &[u8]) {
     let mut pieces = Pieces(bytes);
     match pieces.byte() % 10 {
@@ -64,7 +64,7 @@ fn federation_file(bytes: &[u8]) {
     }
 }
 
-/// Checks that agents thaw what a coordinator freezes, and that freezing it again changes nothing (INV-11).
+/// Checks that agents can thaw a frozen file and that freezing it again changes nothing (INV-11).
 fn frozen_file(bytes: &[u8]) {
     let path = scratch::file("federation.toml", bytes);
     let key = coordinator().public().to_string();
@@ -103,14 +103,14 @@ fn address(text: &str) {
     };
     let shown = address.to_string();
     let relative = address.relative_to(Path::new("/data"));
-    // A password makes the difference: it is not shown, and what stands for it is refused.
+    // A text with a password differs: the password is masked, and the mask is refused.
     if shown == text {
         assert_eq!(shown.parse::<Address>().as_ref(), Ok(&address));
     }
     assert_eq!(relative.relative_to(Path::new("/other")), relative);
 }
 
-/// No text of an address, read or refused, shows its password, whatever stands around it.
+/// Checks that no text of an address, accepted or refused, contains its password.
 fn password(mut pieces: Pieces<'_>) {
     const SECRET: &str = "hunter2-hunter2";
     let [before, after, rest] = std::array::from_fn(|_| text(pieces.line()));
@@ -129,7 +129,7 @@ fn password(mut pieces: Pieces<'_>) {
     }
 }
 
-/// One `NAME=VALUE` a line.
+/// Reads one `NAME=VALUE` per line.
 fn point(text: &str) {
     let mut values = Vec::new();
     for line in text.lines() {
@@ -151,7 +151,7 @@ fn json_point(bytes: &[u8]) {
     }
 }
 
-/// INV-21: what is taken for a point of a space lies in it, and means the same after every way there and back.
+/// INV-21: a normalized point lies in the space and survives every round trip.
 fn normalized(point: &Point) {
     let point = match space().normalize(point) {
         Ok(point) => point,
@@ -165,7 +165,7 @@ fn normalized(point: &Point) {
     assert_eq!(serde_json::from_str(&written).ok(), Some(point));
 }
 
-/// A parameter of each kind.
+/// A space with parameters of each kind.
 fn space() -> &'static Space {
     static SPACE: OnceLock<Space> = OnceLock::new();
     SPACE.get_or_init(|| {
@@ -193,7 +193,9 @@ fn space() -> &'static Space {
     })
 }
 
-/// The address is read before anything is made or asked; the home is one that cannot be made.
+/// Parses the address, which happens before any folder is created or request is sent.
+///
+/// The call must fail in any case, as the home folder cannot be created.
 fn coordinator_url(url: &str) {
     for allow_plain_http in [false, true] {
         let options = EnrolOptions {
@@ -205,6 +207,7 @@ fn coordinator_url(url: &str) {
                 config: Digest([3; 32]),
             },
             ca: None,
+            proxy: ProxySetting::default(),
             helper: None,
             allow_plain_http,
         };
@@ -229,7 +232,7 @@ fn secrets_and_names(text: &str) {
     reads_back::<AccountantKind>(text);
 }
 
-/// Checks that a text which is accepted is the one form of its value.
+/// Checks that an accepted text is the only form of its value.
 fn reads_back<T: FromStr + ToString + Debug>(text: &str)
 where
     T::Err: ToString,
@@ -240,7 +243,7 @@ where
     }
 }
 
-/// A way to no coordinator.
+/// A link without a coordinator.
 struct Nobody;
 
 impl Nobody {
@@ -258,15 +261,15 @@ impl Link for Nobody {
         Self::answers()
     }
 
-    fn config(&self, _: &SigningKey, _: &str) -> Result<SignedConfig, LinkError> {
+    fn offer(&self, _: &SigningKey, _: &EnrolRequest) -> Result<Offer, LinkError> {
         Self::answers()
     }
 
-    fn upload(&self, _: &SigningKey, _: Place<'_>, _: &[u8]) -> Result<(), LinkError> {
+    fn upload(&self, _: Caller<'_>, _: Place<'_>, _: &[u8]) -> Result<(), LinkError> {
         Self::answers()
     }
 
-    fn handouts(&self, _: &SigningKey, _: &str, _: Poll) -> Result<Polled, LinkError> {
+    fn handouts(&self, _: Caller<'_>, _: &str, _: Poll) -> Result<Polled, LinkError> {
         Self::answers()
     }
 
@@ -274,7 +277,7 @@ impl Link for Nobody {
         Self::answers()
     }
 
-    fn rotate(&self, _: &SigningKey, _: &str, _: &RotateRequest) -> Result<(), LinkError> {
+    fn rotate(&self, _: Caller<'_>, _: &str, _: &RotateRequest) -> Result<(), LinkError> {
         Self::answers()
     }
 }
@@ -326,7 +329,7 @@ epsilon_max = 4.0
 delta = 1e-6
 ";
 
-/// Files and texts that are accepted.
+/// Valid files and texts.
 pub(crate) fn seeds() -> Vec<Vec<u8>> {
     let of = |kind: u8, text: &str| [&[kind], text.as_bytes()].concat();
     let token = EnrolmentToken {

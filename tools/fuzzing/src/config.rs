@@ -1,16 +1,17 @@
-//! `config`: the frozen configuration of a study, as an agent gets it from its coordinator.
+//! `config`: the frozen configuration of a study that a coordinator sends to an agent.
 
 use fedbo_config::{FileError, Place};
 use fedbo_federation::Federation;
 
-/// A text as a study's configuration. What is accepted is accepted again, as the same study; no features are drawn.
+/// Parses the bytes as a study's configuration. An accepted text must parse to the same study
+/// again; no features are drawn.
 pub fn config(bytes: &[u8]) {
     if let Ok(text) = std::str::from_utf8(bytes) {
         thaw(text);
     }
 }
 
-/// The federation that a text describes, if it is one.
+/// Parses a text as a frozen federation; `None` if it is invalid.
 pub(crate) fn thaw(text: &str) -> Option<Federation> {
     let federation = match Federation::thaw(text) {
         Ok(federation) => federation,
@@ -36,11 +37,11 @@ pub(crate) fn thaw(text: &str) -> Option<Federation> {
     Some(federation)
 }
 
-/// A refusal says something, and points into the text where it points at all.
+/// Checks that an error has a message, and that its position, if any, lies within the text.
 pub(crate) fn check_refusal(error: &FileError, text: &str) {
     let plain = error.to_string();
     assert!(!plain.is_empty());
-    // The line with its carets stands below, and sends nothing to a terminal that it would obey.
+    // The excerpt with its carets follows below; it must not contain terminal control characters.
     let whole = format!("{error:#}");
     assert!(whole.starts_with(&plain));
     let excerpt = error.excerpt().unwrap_or_default();
@@ -141,7 +142,7 @@ name = \"a\"
 name = \"b\"
 ";
 
-/// Configurations of both kinds, and some with other tables.
+/// Both configurations above, and some with other tables.
 pub(crate) fn seeds() -> Vec<Vec<u8>> {
     let head = "[federation]\nname = \"l\"\nalgorithm = \"dp-fts-de\"\nrounds = 3\n";
     let tail = "[space.x]\ntype = \"float\"\nlow = 0\nhigh = 1\n[[agents]]\nname = \"a\"\n[[agents]]\nname = \"b\"\n";

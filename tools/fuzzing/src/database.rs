@@ -1,4 +1,5 @@
-//! `database`: what agents, coordinators and studies of one party keep in SQLite files, with cells that nobody wrote, or damaged.
+//! `database`: SQLite files of agents, coordinators and single-party studies, with forged cells or
+//! corrupted bytes.
 
 mod agent;
 mod coordinator;
@@ -9,8 +10,9 @@ use std::path::PathBuf;
 use crate::input_reader::Pieces;
 use crate::sqlite_file::{change_cells, damage, put};
 
-/// The first byte says whose file it is, and the second whether its cells or its bytes are changed. Then its owner opens it, reads
-/// all of it, and goes on where it was.
+/// The first byte selects the owner of the file: a study, an agent or a coordinator. Another byte
+/// selects the change: of cells or of bytes. The owner then opens the file, reads all of it, and
+/// continues from the stored state.
 pub fn database(bytes: &[u8]) {
     let mut pieces = Pieces(bytes);
     match pieces.byte() % 3 {
@@ -35,7 +37,8 @@ impl Change {
         }
     }
 
-    /// Puts a file into place, changed as the input says. `sees` may change what is put into a column of bytes.
+    /// Writes the file with the changes that the input describes. `sees` may transform the new
+    /// value of a blob column.
     fn put(
         self,
         name: &str,
@@ -60,7 +63,7 @@ impl Change {
     }
 }
 
-/// A file of each kind as it is, with a changed cell, and with a changed byte.
+/// Each kind of file unchanged, with a changed cell, and with a changed byte.
 pub(crate) fn seeds() -> Vec<Vec<u8>> {
     let mut seeds = Vec::new();
     for kind in 0..3 {

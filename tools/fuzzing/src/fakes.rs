@@ -1,11 +1,12 @@
-//! Small studies, and their coordinator as an agent meets it: what a target needs before there is anything to damage.
+//! Small studies and a fake coordinator: the setup that targets need before they can corrupt
+//! anything.
 
 use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use fedbo_agent::{Link, Observer, Place, Poll, Polled, Progress, SignedConfig};
+use fedbo_agent::{Caller, Link, Observer, Offer, Place, Poll, Polled, Progress};
 use fedbo_federation::{Collaboration, Federation, Protection, ReleaseMechanism};
 use fedbo_ledger::event_to_bytes;
 use fedbo_objective::{Objective, Outcome, TrialId};
@@ -13,14 +14,16 @@ use fedbo_privacy::mechanism::{ReleaseShape, SimNoise};
 use fedbo_space::Point;
 use fedbo_transport::{Clock, LinkError};
 use fedbo_wire::{
-    Content, CoordinatorProof, Digest, EnrolRequest, Enrolled, Handout, LedgerEntry, LedgerHead,
-    RelayedMessage, RotateRequest, SigningKey, StudyState, StudyStatus, config_digest, sign_config,
+    Account, Content, CoordinatorProof, Digest, EnrolRequest, Enrolled, Handout, LedgerEntry,
+    LedgerHead, RelayedMessage, RotateRequest, SigningKey, StudyState, StudyStatus, config_digest,
+    sign_config,
 };
 
 use crate::keys::coordinator;
 use crate::scratch;
 
-/// No length scale is searched for, as a target runs the agents of these studies many times.
+/// The lengthscale is fixed instead of fitted, as a target runs the agents of these studies many
+/// times.
 const TAIL: &str = "\
 [surrogate]
 lengthscale = 0.3
@@ -36,14 +39,14 @@ name = \"a\"
 name = \"b\"
 ";
 
-/// A study whose agents' messages are passed on.
+/// A study that relays the agents' messages.
 const RELAYED: &str = "[federation]\nname = \"relayed\"\nalgorithm = \"fts\"\nrounds = 3\ninitial = 1\n[features]\ncount = 2\n";
 
-/// A study whose releases are charged.
+/// A study that charges its releases to a ledger.
 const CHARGED: &str = "[federation]\nname = \"charged\"\nalgorithm = \"dp-fts-de\"\nrounds = 3\ninitial = 1\n[features]\n\
     count = 2\n[exploration]\nweights = \"uniform\"\n[privacy]\nepsilon = 9.0\nnoise_multiplier = 2.0\naccountant = \"renyi\"\n";
 
-/// A study as its coordinator has frozen it.
+/// A study as frozen by its coordinator.
 #[derive(Clone)]
 pub(crate) struct Frozen {
     pub(crate) federation: Federation,
@@ -65,7 +68,8 @@ pub(crate) fn studies() -> &'static [Frozen; 2] {
 }
 
 impl Frozen {
-    /// Returns the handout at the beginning of a round, from 1 on, for an agent that has received all before it.
+    /// Returns the handout at the beginning of a round, from 1 on, for an agent that has received
+    /// all earlier handouts.
     pub(crate) fn handout(&self, round: u64) -> Vec<u8> {
         let entries = self.entries();
         let known = usize::try_from(round).unwrap_or(usize::MAX).min(entries.len());
@@ -94,7 +98,7 @@ impl Frozen {
         handout.to_bytes(coordinator())
     }
 
-    /// Returns the head of the ledger when a round begins; empty where messages are relayed.
+    /// Returns the head of the ledger at the beginning of a round; empty if messages are relayed.
     fn head_after(&self, round: u64) -> String {
         if matches!(self.federation.collaboration, Collaboration::Relayed(_)) {
             return String::new();
@@ -113,7 +117,8 @@ impl Frozen {
         })
     }
 
-    /// The ledger of the study that charges: a release of each round that has one.
+    /// Returns the ledger of the charging study, with one entry per release; empty for the other
+    /// study.
     pub(crate) fn entries(&self) -> Vec<LedgerEntry> {
         let Collaboration::Released(made) = &self.federation.collaboration else {
             return Vec::new();
@@ -129,7 +134,7 @@ impl Frozen {
                 .close(&mut SimNoise::new([1; 32]))
                 .expect("a seed has randomness to give");
             let mut release = closed.release.to_bytes();
-            release[KIND] = SECURE; // noise that every run draws alike, and that says it were secure
+            release[KIND] = SECURE; // simulated noise, equal in every run, marked as secure
             LedgerEntry {
                 seq,
                 round,
@@ -141,18 +146,19 @@ impl Frozen {
     }
 }
 
-/// The offset in a release of the byte that says its kind, and the value of this byte if the release is secure.
+/// Offset of the byte that encodes the kind of a release, and the value of this byte for a secure
+/// one.
 const KIND: usize = 8;
 const SECURE: u8 = 1;
 
-/// A coordinator that takes everything and hands out what is due, or nothing.
+/// A coordinator that accepts everything and returns the next handout if its round has begun.
 pub(crate) struct FakeCoordinator<'a> {
     pub(crate) study: &'a Frozen,
-    /// Rounds that have begun.
+    /// Number of rounds that have begun.
     pub(crate) n_rounds: u64,
 }
 
-/// The secret of every token.
+/// Secret of every enrolment token.
 pub(crate) const SECRET: [u8; 20] = [5; 20];
 
 impl Link for FakeCoordinator<'_> {
@@ -170,20 +176,21 @@ impl Link for FakeCoordinator<'_> {
         })
     }
 
-    fn config(&self, _: &SigningKey, _: &str) -> Result<SignedConfig, LinkError> {
+    fn offer(&self, _: &SigningKey, _: &EnrolRequest) -> Result<Offer, LinkError> {
         let text = self.study.text.clone().into_bytes();
-        Ok(SignedConfig {
+        Ok(Offer {
+            slot: 0,
             digest: config_digest(&text),
             signature: sign_config(coordinator(), &text),
             text,
         })
     }
 
-    fn upload(&self, _: &SigningKey, _: Place<'_>, _: &[u8]) -> Result<(), LinkError> {
+    fn upload(&self, _: Caller<'_>, _: Place<'_>, _: &[u8]) -> Result<(), LinkError> {
         Ok(())
     }
 
-    fn handouts(&self, _: &SigningKey, _: &str, poll: Poll) -> Result<Polled, LinkError> {
+    fn handouts(&self, _: Caller<'_>, _: &str, poll: Poll) -> Result<Polled, LinkError> {
         let next = poll.after.unwrap_or(0).saturating_add(1);
         if next <= self.n_rounds {
             return Ok(Polled::Handout { bytes: self.study.handout(next), elapsed_ms: Some(0) });
@@ -193,29 +200,33 @@ impl Link for FakeCoordinator<'_> {
             state: StudyState::Running,
             resend: None,
             elapsed_ms: Some(0),
+            round_key: None,
         }))
     }
 
-    fn status(&self, _: &SigningKey, _: &str) -> Result<StudyStatus, LinkError> {
+    fn status(&self, key: &SigningKey, _: &str) -> Result<StudyStatus, LinkError> {
+        let time_ms = Waited::default().now_ms();
         Ok(StudyStatus {
             study: self.study.federation.name.clone(),
             state: StudyState::Running,
-            // None is over for an agent that has to catch up.
+            // No round counts as over for an agent that has to catch up.
             round: 0,
             rounds: self.study.federation.rounds,
             collects: true,
             head: self.study.head_after(self.n_rounds),
-            time_ms: Waited::default().now_ms(),
+            time_ms,
             elapsed_ms: Some(0),
+            round_key: None,
+            account: Account::new(coordinator(), key.public(), time_ms, Vec::new()),
         })
     }
 
-    fn rotate(&self, _: &SigningKey, _: &str, _: &RotateRequest) -> Result<(), LinkError> {
+    fn rotate(&self, _: Caller<'_>, _: &str, _: &RotateRequest) -> Result<(), LinkError> {
         Err(LinkError::Stopped)
     }
 }
 
-/// A clock that goes on only where somebody waits.
+/// A clock that advances only while a caller sleeps.
 #[derive(Default)]
 pub(crate) struct Waited(Cell<u64>);
 
@@ -238,12 +249,12 @@ impl Clock for Waited {
     }
 }
 
-/// Hears nothing.
+/// An observer that ignores all events.
 pub(crate) struct NullObserver;
 
 impl Observer for NullObserver {}
 
-/// A function of x that is known at once.
+/// Objective f(x) = x, which returns immediately.
 struct Slope;
 
 impl Objective for Slope {

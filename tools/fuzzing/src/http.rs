@@ -1,10 +1,12 @@
-//! `http`: what is read of a request and of an answer, apart from the framework. The service itself is `service`'s.
+//! `http`: fedbo's own parsing of requests and answers. The target `service` covers the framework
+//! and the service.
 
 use std::fmt::Debug;
 
 use fedbo_wire::{
-    Accepted, CoordinatorProof, EnrolRequest, Enrolled, EnrolmentToken, Problem, ProblemCode,
-    RequestSignature, RotateRequest, StudyState, StudyStatus, sign_request,
+    Accepted, Account, COUNTER_MAX, CoordinatorProof, EnrolRequest, Enrolled, EnrolmentToken,
+    Problem, ProblemCode, RequestSignature, RotateRequest, Stamp, StudyState, StudyStatus,
+    sign_request,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -12,8 +14,8 @@ use serde::de::DeserializeOwned;
 use crate::input_reader::{Pieces, text};
 use crate::keys::{agent, coordinator};
 
-/// The first byte says as what the others are read: the headers of a signature, with the request that they belong to; a request
-/// that is signed, so that the signature fits; a JSON body, of a request or of an answer.
+/// The first byte selects the decoder: signature headers and their request; a request with a valid
+/// signature; or a JSON body of a request or an answer.
 pub fn http(bytes: &[u8]) {
     let mut pieces = Pieces(bytes);
     match pieces.byte() % 11 {
@@ -31,21 +33,24 @@ pub fn http(bytes: &[u8]) {
     }
 }
 
-/// One header a line, then method, target and body.
+/// Reads one header per line, then method, target and body.
 fn headers(mut pieces: Pieces<'_>) {
     let present = pieces.byte();
-    let [key, time, signature, method, target] = std::array::from_fn(|_| text(pieces.line()));
+    let [key, time, counter, signature, method, target] =
+        std::array::from_fn(|_| text(pieces.line()));
     let given = |bit: u8, value| (present & bit == 0).then_some(value);
     let read = RequestSignature::from_headers(
         given(1, key.as_str()),
         given(2, time.as_str()),
+        given(8, counter.as_str()),
         given(4, signature.as_str()),
     );
     match read {
         Ok(read) => {
-            // Each header has one form.
+            // Each header has only one valid form.
             assert_eq!(read.key.to_string(), key);
-            assert_eq!(read.time_ms.to_string(), time);
+            assert_eq!(read.stamp.time_ms.to_string(), time);
+            assert_eq!(read.stamp.counter.to_string(), counter);
             assert_eq!(read.signature.to_string(), signature);
             check_time(&read, pieces.0);
             let to = coordinator().public();
@@ -56,16 +61,17 @@ fn headers(mut pieces: Pieces<'_>) {
     }
 }
 
-/// Checks that a signed request is verified, and nothing else by the same signature.
+/// Checks that a valid signature is accepted and that it does not fit any other request.
 fn signed(mut pieces: Pieces<'_>) {
-    let time_ms = pieces.u64();
+    let stamp = Stamp { time_ms: pieces.u64(), counter: pieces.u64() & COUNTER_MAX };
     let (method, target) = (text(pieces.line()), text(pieces.line()));
     let body = pieces.0;
     let to = coordinator().public();
-    let signature = sign_request(agent(), &to, &method, &target, body, time_ms);
-    let [key, time, digits] =
-        [signature.key.to_string(), signature.time_ms.to_string(), signature.signature.to_string()];
-    let read = RequestSignature::from_headers(Some(&key), Some(&time), Some(&digits));
+    let signature = sign_request(agent(), &to, &method, &target, body, stamp);
+    let (key, digits) = (signature.key.to_string(), signature.signature.to_string());
+    let (time, counter) = (stamp.time_ms.to_string(), stamp.counter.to_string());
+    let read =
+        RequestSignature::from_headers(Some(&key), Some(&time), Some(&counter), Some(&digits));
     assert_eq!(read.as_ref(), Ok(&signature));
     assert!(signature.verify(&to, &method, &target, body).is_ok());
     assert!(signature.verify(&agent().public(), &method, &target, body).is_err());
@@ -85,8 +91,8 @@ fn check_time(signature: &RequestSignature, rest: &[u8]) {
     }
 }
 
-/// Checks that a request is written as it was read, and that nobody holds a token that a fuzzer can sign with, but for
-/// the one of the seeds.
+/// Checks that a request is written as it was read. A fuzzer cannot sign for any token except that
+/// of the seeds, so all other requests must be refused.
 fn enrolment(bytes: &[u8]) {
     match serde_json::from_slice::<EnrolRequest>(bytes) {
         Ok(request) => {
@@ -113,11 +119,11 @@ fn rotation(bytes: &[u8]) {
         return;
     };
     assert_eq!(serde_json::from_slice(&json(&request)).ok(), Some(request.clone()));
-    // Nobody holds a key that a fuzzer can sign with.
+    // A fuzzer has no key to sign with, so every request is refused.
     assert!(request.verify("study", 1, &agent().public()).is_err());
 }
 
-/// A body that is read, if it is one, is written and read as the same.
+/// Checks that a valid body survives a round trip.
 fn body<T: DeserializeOwned + Serialize + PartialEq + Debug>(bytes: &[u8]) {
     if let Ok(body) = serde_json::from_slice::<T>(bytes) {
         let again: Option<T> = serde_json::from_slice(&json(&body)).ok();
@@ -135,7 +141,7 @@ fn state(text: &str) {
     }
 }
 
-/// Requests and answers that are accepted.
+/// Valid requests and answers.
 pub(crate) fn seeds() -> Vec<Vec<u8>> {
     let (method, target, body) = ("GET", "/v1/studies/labs/handouts?after=3&wait=5", "");
     let signature = sign_request(
@@ -144,11 +150,11 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
         method,
         target,
         body.as_bytes(),
-        1_700_000_000_000,
+        Stamp { time_ms: 1_700_000_000_000, counter: 17 },
     );
     let headers = format!(
-        "{}\n{}\n{}\n{method}\n{target}\n{body}",
-        signature.key, signature.time_ms, signature.signature
+        "{}\n{}\n{}\n{}\n{method}\n{target}\n{body}",
+        signature.key, signature.stamp.time_ms, signature.stamp.counter, signature.signature
     );
     let enrolment = EnrolRequest::new(&token(), &agent().public());
     let of = |kind: u8, body: &[u8]| [&[kind], body].concat();
@@ -178,6 +184,8 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
         head: String::new(),
         time_ms: 1_700_000_000_000,
         elapsed_ms: Some(5),
+        round_key: None,
+        account: Account::new(coordinator(), agent().public(), 1_700_000_000_000, Vec::new()),
     };
     let problem = Problem { code: ProblemCode::Late, message: "the round is over".to_owned() };
     seeds.push(of(4, &json(&enrolled)));

@@ -1,32 +1,32 @@
-//! An input taken apart: libFuzzer gives bytes, a target wants several things.
+//! Splits an input: libFuzzer provides bytes, a target needs several values.
 
-/// The rest of an input. Where nothing is left, numbers are 0 and pieces are empty.
+/// Remaining bytes of an input. At the end of the input, numbers are 0 and slices are empty.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pieces<'a>(pub(crate) &'a [u8]);
 
 impl<'a> Pieces<'a> {
-    /// The next byte.
+    /// Returns the next byte.
     pub(crate) fn byte(&mut self) -> u8 {
         let [byte] = self.take();
         byte
     }
 
-    /// A number below `n`, which is above 0.
+    /// Returns a number below `n`; `n` must be above 0.
     pub(crate) fn below(&mut self, n: usize) -> usize {
         usize::from(u16::from_le_bytes(self.take())) % n
     }
 
-    /// The next four bytes as a number, little end first.
+    /// Returns the next four bytes as a little-endian number.
     pub(crate) fn u32(&mut self) -> u32 {
         u32::from_le_bytes(self.take())
     }
 
-    /// The next eight bytes as a number, little end first.
+    /// Returns the next eight bytes as a little-endian number.
     pub(crate) fn u64(&mut self) -> u64 {
         u64::from_le_bytes(self.take())
     }
 
-    /// The next N bytes; zeros for those that are not there.
+    /// Returns the next N bytes, padded with zeros at the end of the input.
     pub(crate) fn take<const N: usize>(&mut self) -> [u8; N] {
         let (first, rest) = self.0.split_at(self.0.len().min(N));
         self.0 = rest;
@@ -35,7 +35,7 @@ impl<'a> Pieces<'a> {
         bytes
     }
 
-    /// So many bytes, where the next byte says how many; fewer if fewer are left.
+    /// Returns a slice with its length in the next byte; shorter if fewer bytes are left.
     pub(crate) fn piece(&mut self) -> &'a [u8] {
         let n = usize::from(self.byte());
         let (first, rest) = self.0.split_at(self.0.len().min(n));
@@ -43,7 +43,7 @@ impl<'a> Pieces<'a> {
         first
     }
 
-    /// Up to the next line break, which is taken and not part of it.
+    /// Returns the bytes up to the next line break. The line break is consumed but not returned.
     pub(crate) fn line(&mut self) -> &'a [u8] {
         let end = self.0.iter().position(|byte| *byte == b'\n');
         let (first, rest) = match end {
@@ -54,13 +54,13 @@ impl<'a> Pieces<'a> {
         first
     }
 
-    /// Returns true if nothing is left.
+    /// Returns true if no bytes are left.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 }
 
-/// The text that bytes are in UTF-8, with a replacement for what is none.
+/// Decodes bytes as UTF-8; invalid sequences become replacement characters.
 pub(crate) fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }

@@ -1,22 +1,22 @@
-//! The keys of everybody whom a target plays.
+//! Keys of all parties that a target simulates.
 
 use std::sync::OnceLock;
 
 use fedbo_wire::SigningKey;
 
-/// The coordinator's: what it has to sign, a target signs in its place.
+/// The coordinator's key, with which a target signs in its place.
 pub(crate) fn coordinator() -> &'static SigningKey {
     static KEY: OnceLock<SigningKey> = OnceLock::new();
     KEY.get_or_init(|| SigningKey::from_seed([7; 32]))
 }
 
-/// An agent's.
+/// An agent's key.
 pub(crate) fn agent() -> &'static SigningKey {
     static KEY: OnceLock<SigningKey> = OnceLock::new();
     KEY.get_or_init(|| SigningKey::from_seed([8; 32]))
 }
 
-/// A handout under the coordinator's signature, whatever it holds.
+/// Appends the coordinator's signature to any bytes, as in a handout.
 pub(crate) fn signed_handout(unsigned: &[u8]) -> Vec<u8> {
     let signature = coordinator().sign("fedbo handout, version 1", &[unsigned]);
     [unsigned, &signature.0].concat()

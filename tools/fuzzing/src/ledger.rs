@@ -1,12 +1,13 @@
-//! `ledger`: privacy events and heads, as ledgers and statements hold them. Whole files are `ledger_file`'s.
+//! `ledger`: privacy events and heads in the format of ledgers and statements. `ledger_file` covers
+//! complete files.
 
 use fedbo_ledger::{Head, event_from_bytes, event_to_bytes};
 use fedbo_wire::{CharterParts, LedgerEntry, LedgerHead};
 
 use crate::input_reader::{Pieces, text};
 
-/// The first byte says as what the others are read: an event; a head's text; a chain of entries, followed in both ways that
-/// there are.
+/// The first byte selects the decoder: an event, the text of a head, or a chain of entries that
+/// both implementations follow.
 pub fn ledger(bytes: &[u8]) {
     let mut pieces = Pieces(bytes);
     match pieces.byte() % 3 {
@@ -16,7 +17,7 @@ pub fn ledger(bytes: &[u8]) {
     }
 }
 
-/// Checks that an accepted event has one form, and that this form is written.
+/// Checks that an accepted event has only one encoding and that the encoder produces it.
 pub(crate) fn event(bytes: &[u8]) {
     match event_from_bytes(bytes) {
         Ok(event) => assert_eq!(event_to_bytes(&event).as_deref(), Ok(bytes)),
@@ -27,12 +28,12 @@ pub(crate) fn event(bytes: &[u8]) {
 fn head(text: &str) {
     match text.parse::<Head>() {
         Ok(head) => assert_eq!(head.to_string().parse(), Ok(head)),
-        // What is quoted of a text is bounded.
+        // An error message quotes a bounded part of the text.
         Err(error) => assert!(error.to_string().chars().count() < 2000),
     }
 }
 
-/// An agent computes heads with the wire's formula, the ledger with its own: they agree.
+/// Checks that the head computed by agents, in `wire`, is equal to the head computed by the ledger.
 fn chain(mut pieces: Pieces<'_>) {
     let (seq, hash) = (pieces.u64(), pieces.take());
     let (mut own, mut wire) = (Head { seq, hash }, LedgerHead { seq, hash });

@@ -1,4 +1,4 @@
-//! `ledger_file`: whole ledgers, damaged or made up (INV-15).
+//! `ledger_file`: complete ledger files, corrupted or forged (INV-15).
 
 use std::path::Path;
 use std::sync::OnceLock;
@@ -17,8 +17,9 @@ use crate::sqlite_file::{change_cells, damage, put};
 
 const NAME: &str = "ledger.db";
 
-/// The first byte says what is done to a small ledger: its bytes are changed, or its cells; or entries are added that nobody
-/// charged, with the hashes that they should have. Then it is verified, read, and opened for writing.
+/// The first byte selects the change of a small ledger: of bytes, of cells, or additional entries
+/// without a charge but with valid hashes. The ledger is then verified, read, and opened for
+/// writing.
 pub fn ledger_file(bytes: &[u8]) {
     let mut pieces = Pieces(bytes);
     match pieces.byte() % 3 {
@@ -41,7 +42,7 @@ fn damaged(mut pieces: Pieces<'_>) {
         }
     }
     judge(&put(NAME, &file, &log), Some(&base.heads));
-    // The files as they were: reading them has copied the log.
+    // Opens fresh copies: reading the files has checkpointed the log.
     open(&put(NAME, &file, &log));
 }
 
@@ -53,9 +54,9 @@ fn changed(pieces: Pieces<'_>) {
     open(&path);
 }
 
-/// Entries with hashes that fit: what they charge is anything.
+/// Appends entries with arbitrary charges and valid hashes.
 fn forged_entries(mut pieces: Pieces<'_>) {
-    /// Entries at most.
+    /// Maximum number of entries.
     const MAX: usize = 6;
     let (charter, empty) = &base().empty[pieces.below(AccountantKind::ALL.len())];
     let path = put(NAME, empty, &[]);
@@ -78,7 +79,7 @@ fn forged_entries(mut pieces: Pieces<'_>) {
             "INSERT INTO entries (seq, previous, round, event, release, hash) VALUES (?, ?, ?, ?, ?, ?)",
             params![seq, head.hash, round, event, release, after.hash],
         );
-        // A round that is not after the one before is refused by the file.
+        // The file refuses a round that is not later than the previous one.
         if added.is_ok() {
             head = after;
         }
@@ -89,7 +90,8 @@ fn forged_entries(mut pieces: Pieces<'_>) {
     assert!(ledger.is_err() || ledger.is_ok_and(|ledger| ledger.releases() == head.seq));
 }
 
-/// Reads a file in both ways: they agree on whether it is sound, and it is one of those that there were.
+/// Reads a file with `verify` and `read`: both agree about its validity, and its head is one of the
+/// known heads.
 fn judge(path: &Path, heads: Option<&[Head]>) {
     let report = match verify(path, None) {
         Ok(report) => report,
@@ -106,10 +108,10 @@ fn judge(path: &Path, heads: Option<&[Head]>) {
             assert!(heads.is_none_or(|heads| heads.contains(&statement.head)));
             let charged: u64 = statement.charges.iter().map(|charge| charge.count).sum();
             assert_eq!(charged, statement.n_releases(), "each release is charged");
-            // INV-14: what is no number is no bound.
+            // INV-14: NaN is not a bound.
             assert!(statement.claim.epsilon >= 0.0);
         }
-        // What is charged has no price that can be proved.
+        // The charged events have no price that can be proved.
         Err(error @ LedgerError::Accounting { .. }) => check_refusal(&error),
         Err(error) => {
             assert!(!report.problems.is_empty() && report.head.is_none(), "{error}");
@@ -135,17 +137,17 @@ fn check_refusal(error: &LedgerError) {
     assert!(error.to_string().len() > 40, "{error}");
 }
 
-/// A small ledger as it lies on the disk.
+/// A small ledger as stored on the disk.
 struct Base {
     charter: Charter,
-    /// After its study ended.
+    /// After the end of its study.
     closed: Vec<u8>,
-    /// While somebody read it and its process was killed.
+    /// As left behind by a killed process while a reader was open.
     running: Vec<u8>,
     log: Vec<u8>,
     /// The head of the ledger after each commit.
     heads: Vec<Head>,
-    /// Without an entry, by accountant.
+    /// Ledgers without entries, by accountant.
     empty: Vec<(Charter, Vec<u8>)>,
 }
 
@@ -198,7 +200,7 @@ fn charter(accountant: AccountantKind) -> Charter {
     }
 }
 
-/// Everybody takes part, Gaussian noise.
+/// Full participation, Gaussian noise.
 fn event() -> PrivacyEvent {
     PrivacyEvent {
         sampling: Sampling::Poisson(SamplingRate::ALL),
@@ -206,7 +208,7 @@ fn event() -> PrivacyEvent {
     }
 }
 
-/// One of each kind, and the files as they are.
+/// One input of each kind, and the unchanged files.
 pub(crate) fn seeds() -> Vec<Vec<u8>> {
     let event = event_to_bytes(&event()).expect("an event of a mechanism");
     let length = u8::try_from(event.len()).unwrap_or(u8::MAX);

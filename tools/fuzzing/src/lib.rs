@@ -1,8 +1,8 @@
-//! The fuzz targets: hostile bytes go to a decoder, what is accepted is checked, and nothing may panic.
+//! Fuzz targets: pass hostile bytes to a decoder and check accepted values; nothing may panic.
 //!
-//! Decides which decoders are reached and what must hold of what they accept. Where the bytes come from is left to others: to
-//! libFuzzer in the binaries of the folder `fuzz`, or to the tests of this crate, which replay the corpus and the inputs of bugs
-//! that were found. Start at [`TARGETS`].
+//! This crate decides which decoders are tested and which properties accepted values must have. It
+//! does not decide the source of the bytes: libFuzzer in the binaries of the folder `fuzz`, or the
+//! tests of this crate, which replay the corpus and the inputs of known bugs. Start at [`TARGETS`].
 
 mod broadcast;
 mod checkpoint;
@@ -39,18 +39,18 @@ pub use sum::sum;
 pub use table::table;
 pub use upload::upload;
 
-/// A decoder, or a few that belong together.
+/// Fuzz target for one decoder or for a few related ones.
 #[derive(Clone, Copy, Debug)]
 pub struct Target {
-    /// Its name: that of its binary, and of its folders of inputs.
+    /// Name of the target, of its binary and of its input folders.
     pub name: &'static str,
-    /// Gives it one input. Panics if anything is wrong.
+    /// Runs the target on one input. Panics on any defect.
     pub run: fn(&[u8]),
-    /// Inputs to begin with, where there is no corpus.
+    /// Initial inputs, for use without a corpus.
     pub seeds: fn() -> Vec<Vec<u8>>,
 }
 
-/// All of them.
+/// All fuzz targets.
 pub const TARGETS: [Target; 13] = [
     target("broadcast", broadcast, broadcast::seeds),
     target("checkpoint", checkpoint, checkpoint::seeds),

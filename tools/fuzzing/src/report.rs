@@ -1,16 +1,17 @@
-//! `report`: what a peer shares with a neighbour (INV-19).
+//! `report`: a peer's report to a neighbour (INV-19).
 
 use fedbo_wire::{Digest, PeerReport, SharedObservation};
 
 use crate::keys::agent;
 
-/// Dimensions that are asked for besides the one that the bytes themselves claim.
+/// Dimensions to try in addition to the one in the bytes themselves.
 const DIMS: [u32; 4] = [0, 1, 3, u32::MAX];
 
-/// Place of the dimension in a report.
+/// Offset of the dimension in a report.
 const CLAIM: std::ops::Range<usize> = 12..16;
 
-/// Bytes as the report in spaces of several dimensions. What is accepted encodes back to the same content.
+/// Parses the bytes as a report for several dimensions. An accepted report encodes to the same
+/// content.
 pub fn report(bytes: &[u8]) {
     let claim: Option<[u8; 4]> = bytes.get(CLAIM).and_then(|claim| claim.try_into().ok());
     let claimed = claim.map(u32::from_le_bytes);
@@ -24,7 +25,7 @@ pub fn report(bytes: &[u8]) {
                 let again = report.to_bytes(dim as usize, agent());
                 let content = PeerReport::content_of(bytes);
                 assert_eq!(PeerReport::content_of(&again), content);
-                // Observations stay out of logs, whatever they are.
+                // Observations must not appear in logs.
                 assert!(format!("{report:?}").len() < 300);
             }
             Err(error) => {
@@ -34,7 +35,7 @@ pub fn report(bytes: &[u8]) {
     }
 }
 
-/// Reports in small spaces, and the beginnings of some.
+/// Reports in small spaces, and some truncated ones.
 pub(crate) fn seeds() -> Vec<Vec<u8>> {
     let report = |dim: usize, observations: Vec<SharedObservation>, is_last| {
         let report =

@@ -1,18 +1,20 @@
-//! Files for decoders that take a path.
+//! Files for decoders that read from a path.
 
 use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
 
-/// Names the folder below which scratch folders are made. Whoever sets it removes it: a fuzzer that ends removes nothing.
+/// Environment variable with the parent folder of all scratch folders.
+///
+/// The process that sets it must remove the folder: a fuzzer does not clean up when it exits.
 pub const SCRATCH: &str = "FEDBO_FUZZ_SCRATCH";
 
 thread_local! {
     static FOLDER: OnceCell<TempDir> = const { OnceCell::new() };
 }
 
-/// A folder of this thread, in memory where the system has room for files there.
+/// Returns the folder of this thread, in memory if the system has `/dev/shm`.
 pub(crate) fn folder() -> PathBuf {
     FOLDER.with(|folder| folder.get_or_init(made).path().to_owned())
 }
@@ -27,14 +29,14 @@ fn made() -> TempDir {
     made.expect("a temporary folder can be made")
 }
 
-/// A file of this name in the thread's folder, with these bytes and no others.
+/// Writes a file in the thread's folder; replaces an existing one.
 pub(crate) fn file(name: &str, bytes: &[u8]) -> PathBuf {
     let path = folder().join(name);
     std::fs::write(&path, bytes).expect("there is room for a small file");
     path
 }
 
-/// A file as [`file`] makes it that nobody else may read, as keys are.
+/// Writes a file like [`file`], readable only by its owner, as required for keys.
 pub(crate) fn secret(name: &str, bytes: &[u8]) -> PathBuf {
     use std::fs::{Permissions, set_permissions};
     use std::os::unix::fs::PermissionsExt as _;
@@ -43,7 +45,7 @@ pub(crate) fn secret(name: &str, bytes: &[u8]) -> PathBuf {
     path
 }
 
-/// A folder of this name in the thread's folder.
+/// Creates a folder in the thread's folder.
 pub(crate) fn subfolder(name: &str) -> PathBuf {
     let path = folder().join(name);
     std::fs::create_dir_all(&path).expect("a folder can be made");

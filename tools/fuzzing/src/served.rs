@@ -11,7 +11,7 @@ use crate::fakes::{Frozen, studies};
 use crate::keys::{agent, coordinator};
 use crate::scratch;
 
-/// A folder with the key that targets sign with.
+/// Creates a folder with the key that targets sign with.
 pub(crate) fn folder(name: &str) -> PathBuf {
     let folder = scratch::subfolder(name);
     let key = coordinator().to_file_text();
@@ -19,7 +19,7 @@ pub(crate) fn folder(name: &str) -> PathBuf {
     folder
 }
 
-/// A new coordinator with both studies, which run, and whose first slot is the agent's.
+/// Creates a coordinator with both studies running and the agent in slot 0 of each.
 pub(crate) fn begun(name: &str) -> Home {
     let home = Home::open(&folder(name), Mode::Create).expect("a folder with a key");
     let store = home.store();
@@ -40,7 +40,7 @@ pub(crate) async fn started(home: &Home) -> Result<Service, ServiceError> {
     Service::start(ServiceSettings::local(home, "fuzz")).await
 }
 
-/// A runtime that does all on the thread that waits for it.
+/// Creates a runtime that executes all tasks on the calling thread.
 pub(crate) fn runtime() -> Runtime {
     let runtime = Builder::new_current_thread().enable_all().build();
     runtime.expect("a runtime can be made")

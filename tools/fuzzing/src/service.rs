@@ -1,14 +1,16 @@
-//! `service`: a coordinator's service as it runs, over a socket: the framework's reading of requests, and all routes.
+//! `service`: a running coordinator service behind a socket: the framework's request parsing, and
+//! all routes.
 
 use std::cell::OnceCell;
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use fedbo_coordinator::store::StudyRecord;
 use fedbo_coordinator::{Home, Service, Study};
 use fedbo_wire::{
-    Digest, HEADER_KEY, HEADER_PROTOCOL, HEADER_SIGNATURE, HEADER_TIME, PROTOCOL_VERSION, Upload,
-    sign_request,
+    Digest, HEADER_COUNTER, HEADER_KEY, HEADER_PROTOCOL, HEADER_SIGNATURE, HEADER_TIME,
+    PROTOCOL_VERSION, Stamp, Upload, sign_request,
 };
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpSocket;
@@ -19,11 +21,12 @@ use crate::input_reader::{Pieces, text};
 use crate::keys::{agent, coordinator};
 use crate::served::{begun, runtime, started};
 
-/// The longest wait for an answer when fuzzing. A poll takes longer, and its answer is not awaited.
+/// Maximum wait for an answer while fuzzing. A poll takes longer; its answer is not awaited.
 const PATIENCE: Duration = Duration::from_millis(15);
 
-/// The first byte says what is sent: the bytes as they are; a request of an enrolled agent, signed, with a method, a target and a
-/// body of the input's choice; an upload of its own slot with changed bytes. The service lives as long as the process.
+/// The first byte selects the request: the raw bytes; a signed request of an enrolled agent with a
+/// method, a target and a body from the input; or an upload for the agent's own slot with changed
+/// bytes. The service lives as long as the process.
 pub fn service(bytes: &[u8]) {
     thread_local! {
         static WORLD: OnceCell<World> = const { OnceCell::new() };
@@ -34,13 +37,13 @@ pub fn service(bytes: &[u8]) {
     });
 }
 
-/// A service on a folder, with an agent in slot 0 of both studies, whose first rounds are being played.
+/// A service on a folder, with an agent in slot 0 of both studies, which are in their first rounds.
 struct World {
     runtime: Runtime,
     address: SocketAddr,
-    /// By study, where and how the agent uploads.
+    /// Target and valid body of the agent's upload, by study.
     uploads: Vec<(String, Vec<u8>)>,
-    /// The longest wait for an answer.
+    /// Maximum wait for an answer.
     patience: Duration,
     _service: Service,
 }
@@ -65,7 +68,7 @@ impl World {
         assert!(!answer.contains("HTTP/1.1 500"), "a defect of the service: {answer}");
     }
 
-    /// Returns the answer to the request of an input; empty if none comes.
+    /// Returns the answer to the request of an input; empty if there is none.
     fn answer(&self, mut pieces: Pieces<'_>) -> String {
         let (request, is_whole) = match pieces.byte() % 3 {
             0 => (pieces.0.to_vec(), false),
@@ -85,11 +88,12 @@ impl World {
         text(&self.runtime.block_on(self.send(&request, is_whole)))
     }
 
-    /// Sends a request and reads what is answered. A request that may not be whole is ended by closing this side.
+    /// Sends a request and reads the answer. Closes the sending side after a request that may be
+    /// incomplete.
     async fn send(&self, request: &[u8], is_whole: bool) -> Vec<u8> {
         let socket = TcpSocket::new_v4().expect("a socket can be made");
         let mut stream = socket.connect(self.address).await.expect("the service listens");
-        // The service closes what it does not want to read.
+        // The service closes the connection if it refuses to read the request.
         let _ = stream.write_all(request).await;
         if !is_whole {
             let _ = stream.shutdown().await;
@@ -100,7 +104,7 @@ impl World {
     }
 }
 
-/// By study, where the agent uploads, and an upload that is accepted.
+/// Returns the target and a valid body of the agent's upload, by study.
 fn uploads(home: &Home) -> Vec<(String, Vec<u8>)> {
     let records = home.store().studies().expect("a sound store");
     let upload = |record: &StudyRecord| {
@@ -118,23 +122,26 @@ fn uploads(home: &Home) -> Vec<(String, Vec<u8>)> {
     records.iter().map(upload).collect()
 }
 
-/// A request of the enrolled agent, whatever its parts are.
+/// Builds a request with a valid signature of the enrolled agent, for arbitrary parts.
 fn signed(method: &str, target: &str, body: &[u8]) -> Vec<u8> {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     let now_ms = since.map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(u64::MAX));
-    let signature = sign_request(agent(), &coordinator().public(), method, target, body, now_ms);
+    static COUNTER: AtomicU64 = AtomicU64::new(0);
+    let counter = COUNTER.fetch_add(1, Ordering::Relaxed) + 1;
+    let stamp = Stamp { time_ms: now_ms, counter };
+    let signature = sign_request(agent(), &coordinator().public(), method, target, body, stamp);
     let head = format!(
         "{method} {target} HTTP/1.1\r\nhost: fuzz\r\nconnection: close\r\ncontent-length: {}\r\n\
-         {HEADER_PROTOCOL}: {PROTOCOL_VERSION}\r\n{HEADER_KEY}: {}\r\n{HEADER_TIME}: {}\r\n{HEADER_SIGNATURE}: {}\r\n\r\n",
+         {HEADER_PROTOCOL}: {PROTOCOL_VERSION}\r\n{HEADER_KEY}: {}\r\n{HEADER_TIME}: {}\r\n{HEADER_COUNTER}: {counter}\r\n{HEADER_SIGNATURE}: {}\r\n\r\n",
         body.len(),
         signature.key,
-        signature.time_ms,
+        stamp.time_ms,
         signature.signature
     );
     [head.as_bytes(), body].concat()
 }
 
-/// Requests to every route.
+/// Requests to all routes.
 pub(crate) fn seeds() -> Vec<Vec<u8>> {
     let raw = |text: &str| [&[0], text.as_bytes()].concat();
     let signed = |method: u8, text: &str| [&[1, method, 0], text.as_bytes()].concat();
@@ -146,7 +153,7 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
             "GET /v1/openapi.json HTTP/1.1\r\nhost: x\r\n\r\nGET /readyz HTTP/1.1\r\nhost: x\r\n\r\n",
         ),
         raw(
-            "PUT /v1/studies/relayed/rounds/0/slots/0 HTTP/1.1\r\nhost: x\r\nfedbo-protocol: 2\r\ntransfer-encoding: chunked\r\n\r\n1\r\na\r\n0\r\n\r\n",
+            "PUT /v1/studies/relayed/rounds/0/slots/0 HTTP/1.1\r\nhost: x\r\nfedbo-protocol: 3\r\ntransfer-encoding: chunked\r\n\r\n1\r\na\r\n0\r\n\r\n",
         ),
         signed(0, "/v1/studies/relayed\n"),
         signed(0, "/v1/studies/charged/config\n"),
@@ -167,7 +174,7 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
 mod tests {
     use super::*;
 
-    /// The first inputs reach what they are meant to reach: routes behind a signature too.
+    /// The seeds reach their intended routes, including those that require a signature.
     #[test]
     fn an_enrolled_agent_is_answered() {
         let world = World::new(Duration::from_secs(20));

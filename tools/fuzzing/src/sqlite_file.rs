@@ -1,4 +1,4 @@
-//! SQLite files, damaged: byte by byte, or by cells that no program of ours would write.
+//! Corrupted SQLite files: with changed bytes, or with cell values that fedbo never writes.
 
 use std::path::{Path, PathBuf};
 
@@ -8,13 +8,14 @@ use rusqlite::{Connection, Error, params_from_iter};
 use crate::input_reader::{Pieces, text};
 use crate::scratch;
 
-/// The suffixes of the files that SQLite puts beside a database.
+/// Suffixes of the files that SQLite creates next to a database.
 const COMPANIONS: [&str; 3] = ["-wal", "-shm", "-journal"];
 
-/// Puts a file into the thread's folder, with this log and nothing else beside it.
+/// Writes a database file and its write-ahead log into the thread's folder, and removes other
+/// companion files.
 pub(crate) fn put(name: &str, file: &[u8], log: &[u8]) -> PathBuf {
     for suffix in COMPANIONS {
-        // What is not there need not be removed.
+        // The file may not exist.
         let _ = std::fs::remove_file(scratch::folder().join(format!("{name}{suffix}")));
     }
     if !log.is_empty() {
@@ -23,7 +24,7 @@ pub(crate) fn put(name: &str, file: &[u8], log: &[u8]) -> PathBuf {
     scratch::file(name, file)
 }
 
-/// Changes bytes until the input is at its end: each time a place and what is done there.
+/// Applies one change, read from the input: a position and an operation.
 pub(crate) fn damage(bytes: &mut Vec<u8>, pieces: &mut Pieces<'_>) {
     let at = pieces.u32() as usize % (bytes.len() + 1);
     match pieces.byte() % 5 {
@@ -49,14 +50,16 @@ pub(crate) fn damage(bytes: &mut Vec<u8>, pieces: &mut Pieces<'_>) {
     }
 }
 
-/// Changes cells until the input is at its end, with triggers and checks out of the way meanwhile: table, column and row by
-/// number, then a value. What the file's types refuse stays as it was. `sees` may change a value that is a row of bytes.
+/// Changes cells until the input ends, with triggers and checks disabled.
+///
+/// A change consists of the indices of a table, a column and a row, and of a value. A value of a
+/// type that the file refuses is ignored. `sees` may transform a new blob value.
 pub(crate) fn change_cells(
     path: &Path,
     mut pieces: Pieces<'_>,
     sees: impl Fn(&str, Vec<u8>) -> Vec<u8>,
 ) {
-    /// Cells at most, so that an input's cost is bounded.
+    /// Maximum number of changed cells, to bound the cost of an input.
     const MAX: usize = 8;
     let connection = Connection::open(path).expect("a sound file");
     let run = |sql: &str| connection.execute_batch(sql).expect("a sound file");
@@ -82,17 +85,20 @@ pub(crate) fn change_cells(
         };
         table.change(&connection, column, row, value);
     }
+    if connection.is_autocommit() {
+        return; // SQLite could not use a page and has rolled back the transaction.
+    }
     for [_, sql] in &triggers {
         run(sql);
     }
     run("COMMIT");
 }
 
-/// A table, and what names its rows.
+/// A table and the key of its rows.
 struct Table {
     name: String,
     columns: Vec<String>,
-    /// Columns of its primary key, or `rowid`.
+    /// Columns of the primary key, or `rowid`.
     key: String,
 }
 
@@ -126,14 +132,14 @@ impl Table {
             "UPDATE OR IGNORE {name} SET {column} = ? WHERE ({key}) = (SELECT {key} FROM {name} LIMIT 1 OFFSET {row})"
         );
         match connection.execute(&sql, params_from_iter([value])) {
-            // Of another type than the column's, or none where there has to be one.
+            // The value has a wrong type for the column, or is NULL in a NOT NULL column.
             Ok(_) | Err(Error::SqliteFailure(..)) => {}
             Err(error) => unreachable!("a statement of this module: {error}"),
         }
     }
 }
 
-/// Rows of two texts.
+/// Runs a query that returns rows of two texts.
 fn listed(connection: &Connection, sql: &str) -> Vec<[String; 2]> {
     let mut statement = connection.prepare(sql).expect("a sound file");
     let rows = statement.query_map([], |row| Ok([row.get(0)?, row.get(1)?]));

@@ -1,4 +1,5 @@
-//! `sum`: what the servers of a secure sum read: sealed uploads, each other's messages, cards, shares of releases.
+//! `sum`: the inputs of the servers of a secure sum: sealed uploads, the servers' messages, cards,
+//! and shares of releases.
 
 use std::sync::OnceLock;
 
@@ -8,10 +9,11 @@ use fedbo_privacy::mechanism::{
 };
 use fedbo_secure_sum::{Proof, Sharing};
 use fedbo_wire::{
-    CloseAnswer, Digest, HelperEntry, LedgerEntry, PassedReport, PassedSizes, SealedSizes,
-    SealedUpload, ServerCard, Signature, SumPlace, close_from_bytes, close_to_bytes,
-    entries_from_bytes, entries_to_bytes, reveal_from_bytes, reveal_to_bytes, verdicts_from_bytes,
-    verdicts_to_bytes, verify_from_bytes, verify_to_bytes,
+    CloseAnswer, Digest, HelperEntry, LedgerEntry, OpenAnswer, PassedReport, PassedSizes, RoundKey,
+    SealedSizes, SealedUpload, ServerCard, Signature, SumPlace, close_from_bytes, close_to_bytes,
+    entries_from_bytes, entries_to_bytes, open_from_bytes, open_size, open_to_bytes,
+    reveal_from_bytes, reveal_to_bytes, verdicts_from_bytes, verdicts_to_bytes, verify_from_bytes,
+    verify_to_bytes,
 };
 
 use sha2::{Digest as _, Sha256};
@@ -19,16 +21,16 @@ use sha2::{Digest as _, Sha256};
 use crate::input_reader::Pieces;
 use crate::keys::coordinator;
 
-const PLACE: SumPlace = SumPlace { config: Digest([1; 32]), round: 5 };
+const PLACE: SumPlace = SumPlace { config: Digest([1; 32]), round: 5, session: [2; 16] };
 const PASSED: PassedSizes = PassedSizes { public: 3, for_helper: 5, verifier: 2, message: 4 };
 const SEALED: SealedSizes = SealedSizes { n_features: 2, public: 3, for_leader: 7, for_helper: 5 };
 const N_SLOTS: u32 = 6;
 const REQUEST: &[u8] = b"request";
 
-/// The first byte says as what the others are read. What is accepted encodes back to the same bytes.
+/// The first byte selects the decoder. An accepted value encodes to the same bytes.
 pub fn sum(bytes: &[u8]) {
     let mut pieces = Pieces(bytes);
-    let kind = pieces.byte() % 9;
+    let kind = pieces.byte() % 11;
     let bytes = pieces.0;
     let key = coordinator();
     let answers = (&key.public(), REQUEST);
@@ -81,11 +83,27 @@ pub fn sum(bytes: &[u8]) {
                 assert_eq!(card.to_string().parse(), Ok(card));
             }
         }
-        _ => shares(bytes),
+        8 => shares(bytes),
+        9 => {
+            if let Ok(known) = open_from_bytes(bytes, PLACE) {
+                assert_eq!(open_to_bytes(PLACE, known), bytes);
+                assert!(bytes.len() <= open_size());
+            }
+        }
+        _ => {
+            let signed = signed(bytes);
+            if let Ok(answer) = OpenAnswer::from_bytes(&signed, PLACE, answers) {
+                assert_eq!(answer.to_bytes(PLACE, (key, REQUEST)), signed);
+                assert!(signed.len() <= OpenAnswer::size_max());
+                if let Some(key) = answer.key {
+                    assert_eq!(key.to_string().parse(), Ok(key));
+                }
+            }
+        }
     }
 }
 
-/// An answer that the helper signed, however strange it is.
+/// Appends the helper's signature to any content, as in an answer to the request.
 fn signed(content: &[u8]) -> Vec<u8> {
     let request: [u8; 32] = Sha256::digest(REQUEST).into();
     let parts: [&[u8]; 2] = [&request, content];
@@ -122,7 +140,7 @@ fn shares(bytes: &[u8]) {
     }
 }
 
-/// One of each that is accepted.
+/// A valid input for each decoder.
 pub(crate) fn seeds() -> Vec<Vec<u8>> {
     let key = coordinator();
     let upload = SealedUpload {
@@ -154,11 +172,15 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
     let unsigned = |bytes: &[u8]| bytes[..bytes.len() - 64].to_vec();
     let share = |server| {
         let at = (PLACE.round, ReleaseShape::Total);
-        let round = sharing().begin(server, at, &mut SimNoise::new([1; 32]));
-        let round = round.expect("a seed has randomness to give");
-        round.close(&[]).map(|share| share.to_bytes()).unwrap_or_default()
+        let closed = sharing().begin(server, at).close(&[], &mut SimNoise::new([1; 32]));
+        closed.map(|share| share.to_bytes()).unwrap_or_default()
     };
     let card = ServerCard::new(key, [1; 32], [2; 32]).to_string();
+    let opened = |key| {
+        let answer = OpenAnswer { session: [3; 16], key };
+        unsigned(&answer.to_bytes(PLACE, (coordinator(), REQUEST)))
+    };
+    let round_key = RoundKey::new(key, &PLACE.config, PLACE.round, [4; 32]);
     vec![
         [&[0], &upload.to_bytes(2)[..]].concat(),
         [&[1], &verify_to_bytes(PLACE, &[report(0), report(3)])[..]].concat(),
@@ -171,5 +193,9 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
         [&[7], card.as_bytes()].concat(),
         [&[8], &share(Server::Leader)[..]].concat(),
         [&[8], &share(Server::Helper)[..]].concat(),
+        [&[9], &open_to_bytes(PLACE, None)[..]].concat(),
+        [&[9], &open_to_bytes(PLACE, Some((4, Digest([9; 32]))))[..]].concat(),
+        [&[10], &opened(Some(round_key))[..]].concat(),
+        [&[10], &opened(None)[..]].concat(),
     ]
 }

@@ -1,14 +1,15 @@
-//! `upload`: what an agent delivers (threat model: `hostile_vectors`, INV-19).
+//! `upload`: an agent's uploads (threat model: `hostile_vectors`, INV-19).
 
 use fedbo_wire::{Digest, Upload};
 
-/// Numbers of features that are asked for besides the one that the bytes themselves claim.
+/// Numbers of features to try in addition to the one in the bytes themselves.
 const N_FEATURES: [u32; 5] = [0, 1, 3, 16, u32::MAX];
 
-/// Place of the number of features in an upload.
+/// Offset of the number of features in an upload.
 const CLAIM: std::ops::Range<usize> = 12..16;
 
-/// Bytes as the upload of studies with several numbers of features. What is accepted encodes back to the same bytes.
+/// Parses the bytes as an upload for several numbers of features. An accepted upload encodes to the
+/// same bytes.
 pub fn upload(bytes: &[u8]) {
     let claim: Option<[u8; 4]> = bytes.get(CLAIM).and_then(|claim| claim.try_into().ok());
     let claimed = claim.map(u32::from_le_bytes);
@@ -18,7 +19,7 @@ pub fn upload(bytes: &[u8]) {
                 assert_eq!(upload.to_bytes(), bytes);
                 assert_eq!(upload.weights.len(), n_features as usize);
                 assert_eq!(Upload::n_bytes(n_features as usize), bytes.len());
-                // INV-4: neither more nor less is shown, whatever the weights are.
+                // INV-4: the debug output has a bounded length, independent of the weights.
                 assert!(format!("{upload:?}").len() < 100);
             }
             Err(error) => {
@@ -28,7 +29,7 @@ pub fn upload(bytes: &[u8]) {
     }
 }
 
-/// Uploads of small studies, and the beginnings of some.
+/// Uploads of small studies, and some truncated ones.
 pub(crate) fn seeds() -> Vec<Vec<u8>> {
     let upload = |weights: &[f64]| {
         let upload = Upload {

@@ -1,19 +1,19 @@
-//! Configurations of which there is much: an agent reads up to 16 MiB of one, and the work grows with the text, not with its
-//! square. A fuzzer's inputs are too small to show that.
+//! Large configurations: an agent reads up to 16 MiB of one, and the work must be linear in the
+//! size of the text, not quadratic. Fuzzer inputs are too small to detect this.
 
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
 use fedbo_federation::Federation;
 
-/// Without optimisation, on a machine that does other things too. All of them take less than two seconds on an idle one; work in
-/// proportion to the square of the text takes a minute.
+/// Time limit for one configuration, without optimization and on a busy machine. All of them
+/// together take less than two seconds on an idle machine; quadratic work takes a minute.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 const HEAD: &str = "[federation]\nname = \"l\"\nalgorithm = \"fts\"\nrounds = 3\n";
 const SPACE: &str = "[space.x]\ntype = \"float\"\nlow = 0\nhigh = 1\n";
 
-/// One line or table for each number.
+/// Concatenates one line or table per number.
 fn many(n: usize, each: impl Fn(&mut String, usize)) -> String {
     let mut text = String::new();
     for number in 0..n {
@@ -66,7 +66,7 @@ fn many_agents_take_their_time_each() {
     assert_eq!(federation.agents.len(), N);
 }
 
-/// Tables within tables, in each of the ways that there are, are refused before they exhaust the stack.
+/// Deeply nested tables, in all notations, are refused before they exhaust the stack.
 #[test]
 fn deep_nesting_is_refused() {
     const N: usize = 200_000;

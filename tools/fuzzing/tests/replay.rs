@@ -1,4 +1,4 @@
-//! Every target once more with its first inputs, its corpus, and the inputs of bugs that were found: what was mended stays mended.
+//! Replays the seeds, the corpus, and the inputs of fixed bugs through every target.
 #![expect(clippy::unwrap_used, reason = "the tests' own folders and files")]
 
 use std::cell::Cell;
@@ -12,14 +12,14 @@ use std::time::{Duration, Instant};
 
 use fedbo_fuzzing::{TARGETS, Target};
 
-/// The longest time that an input may take here, without optimisation and on a machine that does other things too.
+/// Time limit for one input, without optimization and on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 fn fuzz() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz")
 }
 
-/// Name and bytes of every file in a folder, which may not exist.
+/// Name and contents of every file in a folder, which may not exist.
 fn inputs(folder: &Path) -> Vec<(String, Vec<u8>)> {
     let Ok(entries) = fs::read_dir(folder) else {
         return Vec::new();
@@ -32,15 +32,15 @@ fn inputs(folder: &Path) -> Vec<(String, Vec<u8>)> {
 }
 
 thread_local! {
-    /// Panics of this thread, also those that somebody catches.
+    /// Number of panics of this thread, including caught ones.
     static OWN: Cell<usize> = const { Cell::new(0) };
 }
-/// The test that replays nothing.
+/// The only test that replays nothing.
 const INVENTORY: &str = "every_target_has_a_test_a_binary_and_its_own_inputs";
-/// Panics of threads that are no test's.
+/// Number of panics in threads that do not run a test.
 static OTHERS: AtomicUsize = AtomicUsize::new(0);
 
-/// Counts panics from now on: a service catches those of its tasks.
+/// Starts to count panics: a service catches the panics of its tasks.
 fn count_panics() {
     static COUNTED: Once = Once::new();
     COUNTED.call_once(|| {
@@ -83,7 +83,7 @@ fn replay(name: &str) {
 
 macro_rules! replayed {
     ($($name:ident),*) => {
-        /// Those that a test below replays.
+        /// Targets with a test below.
         const REPLAYED: &[&str] = &[$(stringify!($name)),*];
         $(#[test]
         fn $name() {
@@ -108,7 +108,7 @@ replayed!(
     upload
 );
 
-/// Every target is replayed here and has a binary, and no folder of inputs is left out.
+/// Every target has a test here and a binary, and every folder of inputs belongs to a target.
 #[test]
 fn every_target_has_a_test_a_binary_and_its_own_inputs() {
     let named: BTreeSet<String> = TARGETS.iter().map(|target| target.name.to_owned()).collect();
@@ -121,7 +121,7 @@ fn every_target_has_a_test_a_binary_and_its_own_inputs() {
     };
     assert_eq!(names("fuzz_targets", ".rs"), named);
     assert_eq!(names("corpus", ""), named);
-    // There is no such folder as long as no bug was found.
+    // The folder does not exist until the first bug is found.
     if fuzz().join("regressions").is_dir() {
         assert!(names("regressions", "").is_subset(&named));
     }

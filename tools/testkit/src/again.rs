@@ -1,6 +1,8 @@
-//! Tests that start their own binary again: under a limit, on a small disk, as another user, or to be killed.
+//! Tests that run their own binary again: under a limit, on a small disk, as another user, or to be
+//! killed.
 //!
-//! What is started is an ignored test, which is given a place to work at; in an ordinary run it is given none, and does nothing.
+//! The child process runs an ignored test. An environment variable tells this test its working
+//! folder; in an ordinary run the variable is absent and the ignored test does nothing.
 #![expect(clippy::unwrap_used, reason = "helpers of tests: a failure is the test's")]
 
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -9,39 +11,48 @@ use std::process::{Child, Command, Stdio};
 
 const GIVEN: &str = "FEDBO_TEST_GIVEN";
 
-/// The text that a test was given by the one that started it; `None` in an ordinary run.
+/// Text passed by the parent test; `None` in an ordinary run.
 pub fn given() -> Option<String> {
     std::env::var(GIVEN).ok()
 }
 
-/// The same of a test that works in a folder.
+/// Folder passed by the parent test; `None` in an ordinary run.
 pub fn given_folder() -> Option<PathBuf> {
     given().map(PathBuf::from)
 }
 
-/// Says a line to the test that started this one: in one write, so that whoever is killed leaves whole lines.
+/// Sends a line to the parent test. A single write ensures that a killed process leaves no partial
+/// line.
 pub fn say(line: &str) {
     std::io::stdout().write_all(format!("{line}\n").as_bytes()).unwrap();
 }
 
-/// The binary of the tests that run now.
+/// Path of the running test binary.
 fn binary() -> PathBuf {
     std::env::current_exe().unwrap()
 }
 
-/// Has a command, which ends with the binary, run this test of it.
+/// Path of a test in the module of the running one: a test's thread is named by its path.
+fn path_of(test: &str) -> String {
+    let running = std::thread::current();
+    let module = running.name().and_then(|path| path.rsplit_once("::"));
+    module.map_or_else(|| test.to_owned(), |(module, _)| format!("{module}::{test}"))
+}
+
+/// Adds the arguments that run one test to a command that ends with the test binary.
 fn command(mut by: Command, test: &str, given: &str) -> Command {
-    by.args(["--exact", test, "--ignored", "--nocapture"]).env(GIVEN, given).stdin(Stdio::null());
+    by.args(["--exact", &path_of(test), "--ignored", "--nocapture"]);
+    by.env(GIVEN, given).stdin(Stdio::null());
     by
 }
 
-/// Starts a test, whose errors are not shown.
+/// Starts a test and discards its standard error.
 pub fn start(test: &str, given: &str) -> Child {
     let mut command = command(Command::new(binary()), test, given);
     command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap()
 }
 
-/// The lines that a test that was started says behind this word, up to its end.
+/// Returns the text after `word` in each output line that contains it, until the test ends.
 pub fn said<'a>(child: &mut Child, word: &'a str) -> impl Iterator<Item = String> + use<'a> {
     let lines = BufReader::new(child.stdout.take().unwrap()).lines();
     lines.filter_map(move |line| Some(line.unwrap().split_once(word)?.1.to_owned()))
@@ -54,14 +65,16 @@ fn run(by: Command, test: &str, folder: &Path) {
     assert!(output.status.success() && out.contains("1 passed"), "{out}{err}");
 }
 
-/// Runs a test in a folder where no file may have more than 1,200 blocks of a shell, and where what exceeds it fails as on a full disk.
+/// Runs a test in a folder with a file size limit of 1,200 shell blocks; writes beyond it fail as
+/// on a full disk.
 pub fn run_under_a_limit(test: &str, folder: &Path) {
     let mut shell = Command::new("sh");
     shell.args(["-c", "trap '' XFSZ; ulimit -f 1200; exec \"$0\" \"$@\""]).arg(binary());
     run(shell, test, folder);
 }
 
-/// Runs a test in a folder that is a file system of two megabytes, in a namespace, where the system allows that without privileges.
+/// Runs a test on a file system of two megabytes, mounted in a namespace. Skips the test if the
+/// system does not allow this without privileges.
 pub fn run_on_a_small_disk(test: &str, folder: &Path) {
     let script = format!("mount -t tmpfs -o size=2m tmpfs \"${GIVEN}\" && exec \"$0\" \"$@\"");
     let on_disk = |program: &Path| {
@@ -77,14 +90,15 @@ pub fn run_on_a_small_disk(test: &str, folder: &Path) {
     }
 }
 
-/// Runs a test in a folder as another user, if this one may do everything.
+/// Runs a test in a folder without root's privileges: as another user if the current one is root.
 #[cfg(unix)]
 pub fn run_without_privileges(test: &str, folder: &Path) {
     use std::os::unix::process::CommandExt as _;
     let place = tempfile::tempdir().unwrap();
     allow(place.path(), 0o755);
     let copy = place.path().join("tests");
-    // By a process of its own: a file that this one has open for writing cannot be run while others are being started.
+    // A separate process makes the copy: the kernel refuses to run a file that is open for writing,
+    // and a child that is started meanwhile would inherit our descriptor.
     assert!(Command::new("cp").arg(binary()).arg(&copy).status().unwrap().success());
     allow(&copy, 0o755);
     let mut command = Command::new(copy);
@@ -95,7 +109,7 @@ pub fn run_without_privileges(test: &str, folder: &Path) {
     run(command, test, folder);
 }
 
-/// Gives a file or a folder this mode.
+/// Sets the mode of a file or a folder.
 #[cfg(unix)]
 pub fn allow(path: &Path, mode: u32) {
     use std::os::unix::fs::PermissionsExt as _;

@@ -1,16 +1,19 @@
-//! The contracts that every implementation of a concept must satisfy.
+//! Contracts that every implementation of a concept must satisfy.
 
 use fedbo_gp::{Columns, Kernel};
 
 use crate::dense::{self, Matrix};
 use crate::{test_stream, uniform_points};
 
-/// Checks the contract of a kernel: k(x, z) is the textbook formula and symmetric, k(x, x) = a² ≥ |k(x, z)|, `row` and
-/// `gram` agree with `value` and pad with zeros, and covariance matrices of random points have no eigenvalue below
-/// rounding.
+/// Checks the contract of a kernel.
+///
+/// - k(x, z) equals the textbook formula and is symmetric.
+/// - k(x, x) = a² ≥ |k(x, z)|.
+/// - `row` and `gram` agree with `value`; `row` pads with zeros.
+/// - Covariance matrices of random points have no negative eigenvalue beyond rounding.
 ///
 /// # Panics
-/// If the kernel breaks one of these, saying which.
+/// If the kernel violates the contract; the message names the violation.
 pub fn kernel_contract(kernel: &Kernel) {
     let (n, a) = (37, kernel.outputscale());
     let points = uniform_points(n, kernel.dim(), &mut test_stream(0));

@@ -1,9 +1,10 @@
-//! Slow and plain linear algebra, independent of the backend, and Gaussian processes by it.
+//! Slow, simple linear algebra that is independent of the backend, and Gaussian processes based on
+//! it.
 
 use fedbo_gp::{Family, Kernel};
 use fedbo_optim::Points;
 
-/// A matrix, row-major.
+/// A row-major matrix.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Matrix {
     n_rows: usize,
@@ -12,7 +13,7 @@ pub struct Matrix {
 }
 
 impl Matrix {
-    /// The matrix of the entries f(i, j).
+    /// Creates the matrix with entries f(i, j).
     pub fn from_fn(
         n_rows: usize,
         n_columns: usize,
@@ -22,10 +23,10 @@ impl Matrix {
         Self { n_rows, n_columns, data }
     }
 
-    /// The matrix whose rows these are.
+    /// Creates the matrix with these rows.
     ///
     /// # Panics
-    /// If their lengths differ.
+    /// If the rows differ in length.
     pub fn from_rows(rows: &[Vec<f64>]) -> Self {
         let n_columns = rows.first().map_or(0, Vec::len);
         assert!(rows.iter().all(|row| row.len() == n_columns));
@@ -92,7 +93,7 @@ impl Matrix {
     /// A⁻¹ B and ln |det A|, by Gaussian elimination with partial pivoting.
     ///
     /// # Panics
-    /// If A is singular to the last bit.
+    /// If A is exactly singular.
     pub fn solve(&self, rhs: &Self) -> (Self, f64) {
         let n = self.n_rows;
         assert_eq!((n, n), (self.n_columns, rhs.n_rows));
@@ -141,7 +142,7 @@ impl Matrix {
         self.solve(&Self::from_fn(self.n_rows, 0, |_, _| 0.0)).1
     }
 
-    /// Eigenvalues of a symmetric matrix in rising order, by cyclic Jacobi rotations.
+    /// Eigenvalues of a symmetric matrix in ascending order, by cyclic Jacobi rotations.
     pub fn eigenvalues(&self) -> Vec<f64> {
         let n = self.n_rows;
         let mut a = self.clone();
@@ -175,7 +176,8 @@ impl Matrix {
     }
 }
 
-/// k(x, z) by the formulas of Rasmussen & Williams 2006, chapter 4, with the standard library's functions.
+/// k(x, z) by the formulas of Rasmussen & Williams 2006, chapter 4, with functions of the standard
+/// library.
 pub fn kernel_value(kernel: &Kernel, x: &[f64], z: &[f64]) -> f64 {
     let r = x
         .iter()
@@ -223,7 +225,8 @@ pub fn log_evidence(kernel: &Kernel, noise_variance: f64, inputs: &Points, y: &[
     -0.5 * (fit + k.log_determinant() + n * std::f64::consts::TAU.ln())
 }
 
-/// Mean ν = Σ⁻¹ Φᵀ y and covariance σ² Σ⁻¹ of regression weights, Σ = ΦᵀΦ + σ²I, from the rows of Φ.
+/// Mean ν = Σ⁻¹ Φᵀ y and covariance σ² Σ⁻¹ of regression weights from the rows of Φ, with Σ = ΦᵀΦ +
+/// σ²I.
 pub fn weight_posterior(features: &Matrix, noise_variance: f64, y: &[f64]) -> (Vec<f64>, Matrix) {
     let transposed = features.transpose();
     let sigma = transposed.times(features).plus_identity(noise_variance);

@@ -1,4 +1,4 @@
-//! A storage that hands every call on to another.
+//! A storage that forwards every call to another one.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,19 +11,19 @@ use fedbo_storage::{
     StudyRecord, TellAuthority, TellOutcome, Told, Trial, Worker,
 };
 
-/// Says to which storage a [`Forwarded`] hands its calls, and sees what it reads.
+/// Selects the storage for the calls of a [`Forwarded`], and observes snapshots.
 pub trait Forward: fmt::Debug + Send + Sync {
-    /// The storage for one call.
+    /// Returns the storage for one call.
     ///
     /// # Errors
-    /// If it cannot be opened; the call then fails with the same error.
+    /// If the storage cannot be opened; the call then fails with the same error.
     fn storage(&self) -> Result<Arc<dyn Storage>, StorageError>;
 
-    /// Is called with each snapshot that was read.
+    /// Called with each snapshot that was read.
     fn was_read(&self, _snapshot: &Snapshot) {}
 }
 
-/// A storage whose calls all go to the one that `T` names.
+/// A storage that forwards every call to the one selected by `T`.
 #[derive(Debug, Default)]
 pub struct Forwarded<T>(pub T);
 

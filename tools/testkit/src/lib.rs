@@ -1,13 +1,16 @@
-//! Contract suites, oracles, statistical assertions, and tests that start themselves again (dev-dependency only).
+//! Contract suites, oracles, statistical assertions, and tests that run their own binary again
+//! (dev-dependency only).
 //!
-//! Oracles are slow and plain, and share no code with what they check: [`dense`] solves by Gaussian elimination and takes
-//! eigenvalues by Jacobi rotations. Statistical checks return `Err` with the figures, so that a test can also demand
-//! that a mutated counterpart fails; each states the level at which a correct sampler fails it.
+//! Oracles are slow, simple, and share no code with the code under test: [`dense`] solves by
+//! Gaussian elimination and computes eigenvalues by Jacobi rotations. Statistical checks return
+//! `Err` with the figures, so that a test can also require that a mutated counterpart fails. Each
+//! check states the probability that a correct sampler fails it.
 
 pub mod again;
 mod contracts;
 pub mod dense;
 mod forwarded;
+pub mod made_up;
 #[cfg(unix)]
 pub mod postgres;
 pub mod statistics;
@@ -22,17 +25,19 @@ use std::path::{Path, PathBuf};
 use fedbo_optim::Points;
 use fedbo_streams::{Purpose, Seed, Stream};
 
-/// Stream number `n` for the draws of a test.
+/// Stream number `n` for random draws in a test.
 pub fn test_stream(n: u64) -> Stream {
     Seed::new(0x007e_57ed).stream(Purpose::Test, n, 0)
 }
 
-/// The folder of data that the papers' authors published: `FEDBO_DATA`, by default `../shared/data` beside the workspace.
+/// Folder of the data published by the papers' authors: `FEDBO_DATA`, by default `../shared/data`
+/// next to the workspace.
 ///
-/// A test that reads it is ignored with the reason "data: run by cargo xtask test --all", by which that command finds it.
+/// A test that reads this data is ignored with the reason "data: run by cargo xtask test --all";
+/// the command finds the test by this reason.
 ///
 /// # Panics
-/// If the folder has no part of this name.
+/// If the folder does not contain `part`.
 pub fn published_data(part: &str) -> PathBuf {
     let folder = std::env::var_os("FEDBO_DATA").map_or_else(
         || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data"),

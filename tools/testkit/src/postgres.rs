@@ -20,16 +20,17 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use host::{Process, User};
 
-/// The longest time that a server may take to start or to stop, on a machine that is busy with other things.
+/// Maximum time for the server to start or to stop, on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The server's superuser, who needs no password.
+/// Superuser of the server; needs no password.
 const SUPERUSER: &str = "fedbo";
 
-/// A PostgreSQL server of its own, in a temporary folder, on a socket in it.
+/// A private PostgreSQL server with its data and its socket in a temporary folder.
 ///
-/// It runs as this user, or, as PostgreSQL refuses root, as `postgres` or `nobody`. It ends, and its folder goes, when this
-/// is dropped or when this process ends in whatever way. The user `guarded` gets in with a password only, all others without.
+/// PostgreSQL refuses to run as root, so under root it runs as `postgres` or `nobody`. The server
+/// is stopped and its folder removed when this value is dropped or when the process ends in any
+/// way. The user `guarded` must give a password; all others connect without.
 #[derive(Debug)]
 pub struct Server {
     folder: PathBuf,
@@ -38,13 +39,15 @@ pub struct Server {
     settings: Vec<(String, String)>,
     postmaster: Option<Child>,
     guard: Child,
-    /// Tells the guard which process to end.
+    /// Pipe that passes the server's process id to the guard.
     told: Option<ChildStdin>,
     n_databases: AtomicU32,
 }
 
-/// Ends the server whose process id was said last, and removes the folder, once its input ends: that is when the process
-/// that holds the other end has ended.
+/// Script of the guard process: waits for the end of its input, then stops the server with the last
+/// process id and removes the folder.
+///
+/// The input ends when the process at the other end of the pipe ends.
 const GUARD: &str = r#"
 while read -r said; do pid=$said; done
 if [ "${pid:-0}" -gt 0 ]; then
@@ -56,15 +59,15 @@ rm -rf "$1"
 "#;
 
 impl Server {
-    /// Starts a server with PostgreSQL's defaults, but for a small memory.
+    /// Starts a server with PostgreSQL's defaults, except for small memory.
     ///
     /// # Panics
-    /// If there is no PostgreSQL on this machine, or it does not start.
+    /// If PostgreSQL is not installed or does not start.
     pub fn start() -> Self {
         Self::with_settings(&[])
     }
 
-    /// The same with settings of its configuration; [`Server::path`] names files.
+    /// Starts a server with additional settings. Settings may refer to files from [`Server::path`].
     ///
     /// # Panics
     /// As for [`Server::start`].
@@ -79,7 +82,7 @@ impl Server {
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
-            .process_group(0) // Ctrl-C is for us
+            .process_group(0) // Ctrl-C must not reach the guard
             .spawn()
             .unwrap();
         let mut server = Self {
@@ -100,7 +103,7 @@ impl Server {
         server
     }
 
-    /// Creates the files of a new server.
+    /// Creates the data folder of a new server.
     fn lay_out(&self) {
         let output = self
             .command("initdb")
@@ -117,10 +120,10 @@ impl Server {
         fs::write(self.data().join("pg_hba.conf"), hba).unwrap();
     }
 
-    /// A file in the server's folder, with this text, that only the server may read.
+    /// Writes a file into the server's folder, readable only by the server, and returns its path.
     ///
     /// # Panics
-    /// If it cannot be written.
+    /// If the file cannot be written.
     pub fn path(&self, name: &str, text: &str) -> PathBuf {
         use std::os::unix::fs::PermissionsExt as _;
         let path = self.folder.join(name);
@@ -132,18 +135,18 @@ impl Server {
         path
     }
 
-    /// The address of a database, for a user who needs no password.
+    /// Returns the URL of a database for the superuser.
     pub fn url(&self, database: &str) -> String {
         self.url_of(SUPERUSER, database)
     }
 
-    /// The address of a database for this user, who may be `user:password`.
+    /// Returns the URL of a database for a user, given as `user` or `user:password`.
     pub fn url_of(&self, user: &str, database: &str) -> String {
         let folder = self.folder.display().to_string().replace('/', "%2F");
         format!("postgresql://{user}@{folder}:{}/{database}", self.port())
     }
 
-    /// The same over the network, by a name of this machine; for a server with the settings `listen_addresses` and `port`.
+    /// Returns the URL of a database over TCP; requires the settings `listen_addresses` and `port`.
     pub fn url_at(&self, host: &str, database: &str) -> String {
         format!("postgresql://{SUPERUSER}@{host}:{}/{database}", self.port())
     }
@@ -153,15 +156,15 @@ impl Server {
         port.map_or("5432", |(_, port)| port)
     }
 
-    /// The server's socket.
+    /// Path of the server's socket.
     pub fn socket(&self) -> PathBuf {
         self.folder.join(format!(".s.PGSQL.{}", self.port()))
     }
 
-    /// The address of a new and empty database.
+    /// Creates an empty database and returns its URL.
     ///
     /// # Panics
-    /// If the server does not create it.
+    /// If the server cannot create it.
     pub fn new_database(&self) -> String {
         let n = self.n_databases.fetch_add(1, Ordering::Relaxed);
         let name = format!("scratch_{n}");
@@ -172,29 +175,30 @@ impl Server {
     /// Runs statements in a database.
     ///
     /// # Panics
-    /// If the server refuses them.
+    /// If the server rejects them.
     pub fn run(&self, database: &str, statements: &str) {
         let mut client = self.connect(database);
         let ran = client.batch_execute(statements);
         ran.unwrap_or_else(|error| panic!("{statements}: {error:?}"));
     }
 
-    /// A connection to a database.
+    /// Connects to a database.
     ///
     /// # Panics
-    /// If there is none.
+    /// If the connection fails.
     pub fn connect(&self, database: &str) -> Client {
         Client::connect(&self.url(database), NoTls).unwrap()
     }
 
-    /// Kills all processes of the server at once, as a loss of power would: none of them says or writes anything more.
+    /// Kills all processes of the server at once, as a power failure would: none of them can write
+    /// or send anything more.
     ///
     /// # Panics
-    /// If it does not run.
+    /// If the server does not run.
     pub fn kill_all(&mut self) {
         let mut postmaster = self.postmaster.take().unwrap();
         let pid = Pid::from_child(&postmaster);
-        // One that is stopped starts no more processes while they are counted.
+        // A stopped postmaster cannot start further processes while its children are listed.
         kill_process(pid, Signal::STOP).unwrap();
         let is_stopped = |process: &Process| process.id == pid && process.state == 'T';
         wait_until("stopped", || host::processes().iter().any(is_stopped));
@@ -205,7 +209,7 @@ impl Server {
         }
         kill_process(pid, Signal::KILL).unwrap();
         postmaster.wait().unwrap();
-        // Memory that one of them still has would keep the next server from starting.
+        // Shared memory of a surviving process would prevent the next server from starting.
         let lives = |process: &Process| {
             process.state != 'Z' && doomed.iter().any(|child| child.id == process.id)
         };
@@ -213,20 +217,20 @@ impl Server {
         self.tell_guard(0);
     }
 
-    /// Starts the server again with the settings that it had, after a hard stop or after an orderly one that this does first.
+    /// Restarts the server with its current settings; a running server is stopped first.
     ///
     /// # Panics
-    /// If it does not start.
+    /// If the server does not start.
     pub fn restart(&mut self) {
         let before = self.settings.clone();
         let before: Vec<(&str, &str)> = before.iter().map(|(k, v)| (&**k, &**v)).collect();
         self.restart_with(&before);
     }
 
-    /// The same with other settings.
+    /// Restarts the server with other settings.
     ///
     /// # Panics
-    /// If it does not start.
+    /// If the server does not start.
     pub fn restart_with(&mut self, settings: &[(&str, &str)]) {
         self.stop(Signal::INT);
         let owned = |(key, value): &(&str, &str)| ((*key).to_owned(), (*value).to_owned());
@@ -263,7 +267,7 @@ impl Server {
         }
     }
 
-    /// Ends the server, if it runs, in the way of a signal.
+    /// Stops the server with a signal if it runs.
     fn stop(&mut self, signal: Signal) {
         let Some(mut postmaster) = self.postmaster.take() else {
             return;
@@ -286,11 +290,11 @@ impl Server {
         self.folder.join("log")
     }
 
-    /// A program of PostgreSQL, to be run by a user whom it accepts.
+    /// Returns a command for a program of PostgreSQL, to be run as the server's user.
     fn command(&self, program: &str) -> Command {
         let mut command = Command::new(self.programs.join(program));
         command.current_dir(&self.folder).stdin(Stdio::null());
-        // What the environment says of other servers is not for this one.
+        // Environment variables of PostgreSQL refer to other servers.
         for (key, _) in std::env::vars_os() {
             if key.to_string_lossy().starts_with("PG") {
                 command.env_remove(key);
@@ -305,7 +309,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // The guard ends the server; a failure here would hide that of the test.
+        // The guard stops the server. A failure here would hide the failure of the test.
         self.told = None;
         if let Some(mut postmaster) = self.postmaster.take() {
             let _ = postmaster.wait();
@@ -314,7 +318,7 @@ impl Drop for Server {
     }
 }
 
-/// Waits for the server to be like this.
+/// Waits until the condition holds; panics after [`PATIENCE`].
 fn wait_until(state: &str, mut is: impl FnMut() -> bool) {
     let deadline = Instant::now() + PATIENCE;
     while !is() {

@@ -1,14 +1,14 @@
-//! Statistical checks: `Ok`, or `Err` with the figures.
+//! Statistical checks that return `Ok`, or `Err` with the figures.
 
 use crate::dense::Matrix;
 
-/// Kolmogorov–Smirnov test of N(0, 1): an error if the p-value is below `level`.
+/// Kolmogorov–Smirnov test of N(0, 1).
 ///
 /// # Errors
-/// If the sample would be this far from N(0, 1) with probability below `level` only.
+/// If the p-value is below `level`.
 ///
 /// # Panics
-/// If there is no sample.
+/// If the sample is empty.
 pub fn check_standard_normal(samples: &[f64], level: f64) -> Result<(), String> {
     assert!(!samples.is_empty());
     let mut sorted = samples.to_vec();
@@ -40,10 +40,10 @@ pub fn check_standard_normal(samples: &[f64], level: f64) -> Result<(), String> 
     }
 }
 
-/// Two-sided chi-square test: an error if either tail beyond `statistic` is below `level`/2.
+/// Two-sided chi-square test.
 ///
 /// # Errors
-/// If a chi-square variable is this far out with probability below `level` only.
+/// If the probability of either tail beyond `statistic` is below `level`/2.
 pub fn check_chi_squared(statistic: f64, degrees: f64, level: f64) -> Result<(), String> {
     let below = gamma_p(0.5 * degrees, 0.5 * statistic);
     if below.min(1.0 - below) >= 0.5 * level {
@@ -55,14 +55,17 @@ pub fn check_chi_squared(statistic: f64, degrees: f64, level: f64) -> Result<(),
     }
 }
 
-/// Compares the mean and the covariance of Gaussian samples with what they should be, entry by entry: the mean within
-/// `n_errors` √(C_ii/n), the covariance about the true mean within `n_errors` √((C_ii C_jj + C_ij²)/n).
+/// Compares the mean and the covariance of Gaussian samples with the expected ones, entry by entry.
+///
+/// Tolerances: `n_errors` √(C_ii/n) for the mean, and `n_errors` √((C_ii C_jj + C_ij²)/n) for the
+/// covariance about the true mean.
 ///
 /// # Errors
-/// If an entry is further off; at 5 standard errors, one entry does so by chance with probability 6e-7.
+/// If an entry exceeds its tolerance. At 5 standard errors, one entry does so by chance with
+/// probability 6e-7.
 ///
 /// # Panics
-/// If shapes differ, or there is no sample.
+/// If the shapes differ, or there is no sample.
 pub fn check_mean_and_covariance(
     samples: &[Vec<f64>],
     mean: &[f64],
@@ -93,16 +96,18 @@ pub fn check_mean_and_covariance(
     Ok(())
 }
 
-/// Returns true if a difference is within the tolerance; NaN is not.
+/// Returns true if a difference is within the tolerance; false for NaN.
 fn within(difference: f64, tolerance: f64) -> bool {
     difference.abs() <= tolerance
 }
 
-/// Checks the whole law N(mean, C) of samples: Σ (x−m)ᵀC⁻¹(x−m) is chi-square distributed, and the projections on
-/// `direction` are normal. Each of the two fails for a correct sampler with probability `level`.
+/// Checks the distribution N(mean, C) of samples: Σ (x−m)ᵀC⁻¹(x−m) is chi-square distributed, and
+/// the projections on `direction` are normal.
+///
+/// Each of the two tests fails for a correct sampler with probability `level`.
 ///
 /// # Errors
-/// If one of them fails.
+/// If one of the tests fails.
 pub fn check_gaussian_law(
     samples: &[Vec<f64>],
     mean: &[f64],
@@ -162,7 +167,7 @@ fn gamma_p(a: f64, x: f64) -> f64 {
     }
 }
 
-/// ln Γ(a) for a > 0: Stirling's series from a ≥ 10 on, reached by the recurrence.
+/// ln Γ(a) for a > 0, by Stirling's series for a ≥ 10; the recurrence leads there from smaller a.
 fn ln_gamma(a: f64) -> f64 {
     let (mut a, mut shift) = (a, 0.0);
     while a < 10.0 {
@@ -185,7 +190,8 @@ mod tests {
     use super::*;
     use crate::test_stream;
 
-    /// Values from tables: Φ(1.96), Φ(−3), and the 95 % points of chi-square with 1, 10 and 1000 degrees.
+    /// Table values: Φ(1.96), Φ(−3), and the 95 % quantiles of chi-square with 1, 10 and 1000
+    /// degrees.
     #[test]
     fn distribution_functions_agree_with_tables() {
         assert!((normal_cdf(1.96) - 0.975_002_104_851_780).abs() < 1e-12);

@@ -1,4 +1,4 @@
-//! The contract of a storage with studies and their workers.
+//! Contract of a storage for studies and their workers.
 #![expect(
     clippy::unwrap_used,
     reason = "a storage that fails here breaks its contract, and the message says how"
@@ -22,13 +22,19 @@ const SHORT: Duration = Duration::from_millis(40);
 
 type Check = fn(&dyn Storage);
 
-/// Checks the contract of a storage, on storages that `make` returns, new and empty each time: numbers without gaps,
-/// each trial evaluated by one worker at a time and told once, leases that end and are renewed, trials of dead
-/// processes taken over and given up in the end, reports in their order for as long as their attempt counts, stops heeded by those
-/// who began before them, studies apart from each other, and every bit of what was stored.
+/// Checks the contract of a storage. `make` must return a new, empty storage for each check.
+///
+/// - Numbers of trials have no gaps.
+/// - A trial is evaluated by one worker at a time and told once.
+/// - Leases expire and can be renewed.
+/// - Trials of dead processes are claimed again, and abandoned after too many attempts.
+/// - Reports are kept in order and belong to one attempt.
+/// - A stop applies to workers that started before it.
+/// - Studies are independent.
+/// - Every stored bit is preserved.
 ///
 /// # Panics
-/// If the storage breaks one of these, saying which.
+/// If the storage violates the contract; the message names the violation.
 pub fn storage_contract(make: impl Fn() -> Arc<dyn Storage>) {
     let checks: [(&str, Check); 25] = [
         ("studies are found by name", studies_are_found_by_name),
@@ -59,7 +65,7 @@ pub fn storage_contract(make: impl Fn() -> Arc<dyn Storage>) {
     ];
     for (name, check) in checks {
         let storage = make();
-        // The log of a test that fails ends with the check that failed.
+        // The captured output of a failed test ends with the name of the failed check.
         eprintln!("storage contract: {name}");
         check(&*storage);
     }
@@ -74,7 +80,7 @@ fn point(x: f64) -> Point {
     Point::new(vec![("x".to_owned(), Value::Float(x))])
 }
 
-/// A trial that waits, at x, with nothing demanded.
+/// A waiting trial at x without conditions.
 fn new_trial(x: f64) -> NewTrial {
     NewTrial {
         ask_seconds: 0.25,
@@ -111,7 +117,7 @@ fn holder(trial: &Trial) -> Option<&Worker> {
     }
 }
 
-/// A worker of a process that has ended; `None` where processes have no names.
+/// A worker of a process that has exited; `None` on systems without process identities.
 fn gone() -> Option<Worker> {
     let process = Process::current()?;
     let mut child = std::process::Command::new("true").spawn().ok()?;
@@ -196,7 +202,7 @@ fn what_keeps_a_trial_out(storage: &dyn Storage) {
     assert_eq!(storage.trials(study).unwrap().len(), 3, "what is refused leaves nothing");
 }
 
-/// All of a list is there, in its order, behind what was there; or nothing of it.
+/// A list is added completely, in order, after the existing trials; or not at all.
 fn what_has_ended_elsewhere(storage: &dyn Storage) {
     let (study, by_hand) = (study(storage), Worker::by_hand());
     let asked = add(storage, study, &new_trial(0.0));
@@ -225,7 +231,7 @@ fn what_has_ended_elsewhere(storage: &dyn Storage) {
             (3, Some(3), Some(&failed))
         ]
     );
-    // Each as if it had been asked for and told by itself.
+    // The result is the same as if each trial had been asked for and told separately.
     let alone = add(storage, study, &held(0.25, &by_hand, None)).number;
     storage.finish(study, alone, TellAuthority::Hand, &Told::Value(3.0)).unwrap();
     let trials = storage.trials(study).unwrap();
@@ -285,7 +291,7 @@ fn leases_end(storage: &dyn Storage) {
         Err(StorageError::NotHeld { number: 0, .. })
     ));
     finish(storage, study, 0, &other, 2.0).unwrap();
-    // Nobody took trial 1: who comes late is still in time.
+    // No other worker claimed trial 1, so the late value is accepted.
     finish(storage, study, 1, &late, 3.0).unwrap();
     assert_eq!(storage.claim(study, &other, LONG).unwrap(), None, "the lease of trial 2 lasts");
     let trials = storage.trials(study).unwrap();
@@ -440,7 +446,8 @@ fn what_a_person_may_tell(storage: &dyn Storage) {
     by_hand(2).unwrap();
     assert!(matches!(by_hand(leased), Err(StorageError::NotHeld { .. })));
     let Some(gone) = gone() else { return };
-    // A process that is seen to live keeps what it holds, with a lease or without; one that nobody can ask does not.
+    // A process that is known to be alive keeps its trial, with or without a lease. An unverifiable
+    // process keeps it only with a lease.
     let lives = add(storage, study, &held(4.0, &worker, None)).number;
     assert!(matches!(by_hand(lives), Err(StorageError::NotHeld { .. })));
     let elsewhere = Worker {
@@ -523,7 +530,8 @@ fn stops_are_heeded(storage: &dyn Storage) {
     assert_eq!(claim(first, Some(0)), ControlFlow::Break(stop.clone()), "nothing is taken");
     assert_eq!(tried(first, Some(0)), ControlFlow::Break(stop), "nothing is added");
     assert_eq!(storage.trials(first).unwrap(), [begun], "no trial has changed");
-    // What was begun is told; who began later, or heeds no stop, and another study are not concerned.
+    // A running trial can still be told. The stop does not affect later workers, workers that
+    // ignore stops, or other studies.
     finish(storage, first, 0, &worker, 1.0).unwrap();
     add(storage, first, &new_trial(1.0));
     assert!(matches!(tried(first, Some(1)), ControlFlow::Continue(AddOutcome::Trial(_))));
@@ -574,7 +582,7 @@ fn studies_are_apart(storage: &dyn Storage) {
     assert_eq!(counts, [(1, 0), (2, 1), (3, 1)]);
 }
 
-/// Further numbers are kept with the value, to the bit and in their order, and belong to what is told.
+/// Further numbers are stored bit by bit and in order, and are part of the told result.
 fn further_numbers_are_kept(storage: &dyn Storage) {
     let (study, worker) = (study(storage), Worker::of_this_process());
     for x in [0.0, 1.0, 2.0, 3.0] {
@@ -603,7 +611,7 @@ fn further_numbers_are_kept(storage: &dyn Storage) {
     assert_eq!(trials[3].numbers(), [0.0; 0]);
     let told = storage.snapshot(study, 1).unwrap().told;
     assert_eq!(told, [trials[1].clone(), trials[0].clone()]);
-    // Another study's trials of the same numbers have none of them.
+    // Trials with the same numbers in another study are not affected.
     let other = storage.create("other", "{}").unwrap().key;
     add(storage, other, &held(0.0, &worker, LONG));
     finish(storage, other, 0, &worker, 4.0).unwrap();
@@ -659,7 +667,8 @@ fn every_bit_is_kept(storage: &dyn Storage) {
         let stored = storage.snapshot(study, number).unwrap().told.swap_remove(0);
         assert_eq!(stored.source, "quelle 🜛");
         assert_eq!(stored.value().unwrap().to_bits(), value.to_bits(), "value {value:?}");
-        // Equal as JSON, where −0.0 and 0.0, 1 and 1.0 differ; and to the bit.
+        // Equal as debug text, which distinguishes −0.0 from 0.0 and 1 from 1.0, and equal bit by
+        // bit.
         let text = |point: &Point| format!("{point:?}");
         assert_eq!(text(&stored.point), text(&point));
         let Some((_, Value::Float(x))) = stored.point.iter().next() else {
@@ -691,7 +700,8 @@ fn only_finite_numbers(storage: &dyn Storage) {
     assert_eq!(storage.snapshot(study, 0).unwrap().open.len(), 2);
 }
 
-/// Eight threads add, claim and finish until there are 400 trials: none is lost, none evaluated twice.
+/// Eight threads add, claim and finish trials until there are 400: no trial is lost or evaluated
+/// twice.
 fn many_threads(storage: Arc<dyn Storage>) {
     const N_TRIALS: u64 = 400;
     let study = study(&*storage);
@@ -706,7 +716,8 @@ fn many_threads(storage: Arc<dyn Storage>) {
         };
         let mut known = 0;
         for round in thread.. {
-            // By turns: a trial of one's own, one for anybody, one that has to have the next number.
+            // In turn: a trial that this worker holds, a trial for any worker, and a trial that
+            // must get the next number.
             let new = NewTrial {
                 holder: (round % 3 != 1).then(|| (worker.clone(), LONG)),
                 number: (round % 3 == 2).then_some(known),

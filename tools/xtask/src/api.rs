@@ -1,7 +1,9 @@
-//! `api`: the public interface of the library `fedbo`, of which `crates/fedbo/api.txt` keeps a record.
+//! `api`: compares the public interface of the library `fedbo` with the record in
+//! `crates/fedbo/api.txt`.
 //!
-//! The library is a facade: the record has its own lines, and the items of other crates that it gives its users, each with its members
-//! and implementations. They are read from rustdoc's JSON, whose form is not stable: the check needs the compiler named here.
+//! The library is a facade. The record contains its own items and the re-exported items of other
+//! crates, with their members and implementations. They are read from rustdoc's JSON, whose format
+//! is unstable: the check needs a certain compiler.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,7 +17,7 @@ use serde_json::Value;
 
 use crate::process::{cargo, root, run, target};
 
-/// The compiler whose JSON the crate `public-api` reads.
+/// Compiler with a JSON format that the crate `public-api` supports.
 const COMPILER: &str = "rustc 1.95.";
 
 const HEAD: &str = "\
@@ -27,7 +29,7 @@ const HEAD: &str = "\
 /// The arguments of `cargo xtask api`.
 #[derive(clap::Args)]
 pub(crate) struct Api {
-    /// Record the interface as it is now
+    /// Record the current interface
     #[arg(long)]
     write: bool,
 }
@@ -55,7 +57,8 @@ impl Api {
     }
 }
 
-/// Compares the interface with its record, or says that this compiler's documentation cannot be read.
+/// Compares the interface with its record. Prints a notice and succeeds if this compiler is not
+/// supported.
 pub(crate) fn check() -> Result<()> {
     if !is_readable() {
         eprintln!("xtask: not compared, as this is not {COMPILER}x: the public interface");
@@ -73,14 +76,14 @@ fn record() -> PathBuf {
     root().join("crates/fedbo/api.txt")
 }
 
-/// The text of the record.
+/// Returns the text of the record.
 fn interface() -> Result<String> {
     let facade = root().join("crates/fedbo/src/lib.rs");
     let facade = fs::read_to_string(&facade).with_context(|| facade.display().to_string())?;
     let mut lines = Crate::read("fedbo")?.lines;
     let mut open = given(&facade);
     let mut crates: BTreeMap<String, (Crate, BTreeSet<String>)> = BTreeMap::new();
-    // A crate may take an item from another itself.
+    // A crate may re-export an item of another crate.
     while let Some((name, paths)) = open.pop_first() {
         let (known, all) = match crates.entry(name) {
             Entry::Occupied(entry) => entry.into_mut(),
@@ -107,7 +110,7 @@ fn interface() -> Result<String> {
     Ok(format!("{HEAD}{}\n", lines.join("\n")))
 }
 
-/// The public interface of a crate.
+/// Public interface of a crate.
 struct Crate {
     lines: Vec<String>,
     json: Value,
@@ -131,7 +134,7 @@ impl Crate {
         Ok(Self { lines, json: serde_json::from_str(&text)? })
     }
 
-    /// The path from which the crate takes an item of another.
+    /// Returns the path of the original of a re-exported item.
     fn source(&self, path: &str) -> Result<String> {
         let name = path.rsplit("::").next();
         let items = self.json["index"].as_object().into_iter().flat_map(|index| index.values());
@@ -142,7 +145,7 @@ impl Crate {
     }
 }
 
-/// The paths that a facade takes from crates of the workspace, crate by crate.
+/// Returns the paths that a facade re-exports from crates of the workspace, by crate.
 fn given(facade: &str) -> BTreeMap<String, BTreeSet<String>> {
     let mut given: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for taken in facade.split("pub use ").skip(1) {
@@ -162,13 +165,14 @@ fn given(facade: &str) -> BTreeMap<String, BTreeSet<String>> {
     given
 }
 
-/// Returns true if a line is of an item or of what is below it.
+/// Returns true if a line describes an item or one of its members.
 fn begins_with(line: &str, path: &str) -> bool {
     let root = path.split("::").next().unwrap_or(path);
     line.find(&format!("{root}::")).is_some_and(|at| is_at(&line[at..], path))
 }
 
-/// The same, or an implementation in which the item has a part.
+/// Returns true if a line describes an item, one of its members, or an implementation that involves
+/// it.
 fn concerns(line: &str, path: &str) -> bool {
     let anywhere = || line.match_indices(path).any(|(at, _)| is_at(&line[at..], path));
     begins_with(line, path) || (line.starts_with("impl") && anywhere())
@@ -179,7 +183,7 @@ fn is_at(text: &str, path: &str) -> bool {
     next.is_some_and(|next| next.is_none_or(|c| !c.is_alphanumeric() && c != '_'))
 }
 
-/// Lines that are gone, then new ones.
+/// Lists removed lines, then new lines.
 fn differences(kept: &str, found: &str) -> Vec<String> {
     let all = |text: &str| text.lines().map(str::to_owned).collect::<BTreeSet<_>>();
     let (kept, found) = (all(kept), all(found));

@@ -1,4 +1,4 @@
-//! `deny`: licences, advisories, sources and duplicates, by cargo-deny with `deny.toml`.
+//! `deny`: checks licences, advisories, sources and duplicates with cargo-deny and `deny.toml`.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -7,16 +7,16 @@ use anyhow::{Result, bail};
 
 use crate::process::{installed, root, run, succeeds, target};
 
-/// The version that `--install` takes.
+/// Version that `--install` installs.
 const CARGO_DENY: &str = "0.20.2";
 
 /// The arguments of `cargo xtask deny`.
 #[derive(clap::Args)]
 pub(crate) struct Deny {
-    /// Install cargo-deny into target/tools first, if it is not there
+    /// Install cargo-deny into target/tools first if it is missing
     #[arg(long)]
     install: bool,
-    /// Leave out advisories, whose database comes from the network
+    /// Skip advisories, which need a database from the network
     #[arg(long)]
     offline: bool,
 }
@@ -50,5 +50,37 @@ impl Deny {
             );
         }
         installed("cargo-deny", CARGO_DENY)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use toml::Value;
+
+    use super::root;
+
+    fn table(path: &str) -> toml::Table {
+        fs::read_to_string(root().join(path)).expect(path).parse().expect(path)
+    }
+
+    /// No advisory is ignored by kind or depth. Accepted advisories are listed one by one, with
+    /// their crate and a reason.
+    #[test]
+    fn accepted_advisories_are_listed_with_a_crate_that_is_used() {
+        let deny = table("deny.toml");
+        let advisories = &deny["advisories"];
+        assert_eq!(advisories["unmaintained"].as_str(), Some("all"));
+        let lock = table("Cargo.lock");
+        let packages = lock["package"].as_array().expect("packages");
+        for ignored in advisories["ignore"].as_array().expect("a list") {
+            let id = ignored["id"].as_str().expect("an id");
+            let reason = ignored.get("reason").and_then(Value::as_str).unwrap_or_default();
+            let (name, reason) = reason.split_once(": ").unwrap_or_default();
+            assert!(id.starts_with("RUSTSEC-") && reason.len() > 20, "{id} needs a reason");
+            let is_used = packages.iter().any(|package| package["name"].as_str() == Some(name));
+            assert!(is_used, "{id}: nothing uses {name:?} any more");
+        }
     }
 }

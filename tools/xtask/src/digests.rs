@@ -1,7 +1,8 @@
-//! `digests`: a record of what the program computes, which must stay equal while code is moved.
+//! `digests`: a record of computed results, which must not change when code is moved.
 //!
-//! Each step runs the program in a folder of its own below `target/digests` and leaves files in its folder `out`. Of these the parts that
-//! depend on a clock or on real noise are left out; the rest is hashed, one line an item, and kept below `target/digests/texts`.
+//! Each step runs the program in its own folder below `target/digests` and writes files to its
+//! folder `out`. Parts that depend on a clock or on real noise are removed. The rest is hashed, one
+//! line per item, and kept below `target/digests/texts`.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -17,15 +18,16 @@ use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
 
-use crate::process::{cargo, last_line, root, run, target};
+use crate::process::{cargo, cargo_in, last_line, root, run, target};
 use crate::verify::data_folder;
+use crate::workspace::RESEARCH;
 
-/// The record, from the workspace's folder.
+/// Path of the record, relative to the workspace.
 const RECORD: &str = "tools/xtask/digests.txt";
-/// Examples of everything that travels, from the workspace's folder.
+/// Path of the test vectors of the protocol, relative to the workspace.
 const WIRE_VECTORS: &str = "docs/protocol-vectors.json";
 
-/// Ends the name of the only item of a step that failed.
+/// Suffix of the only item of a failed step.
 const FAILED: &str = "/failed";
 
 const HEAD: &str = "\
@@ -37,7 +39,7 @@ const HEAD: &str = "\
 # with their rows, frozen studies, charges and wire vectors may not.
 ";
 
-/// Examples: what each runs, in a copy of the folder `examples`.
+/// Examples and their scripts, which run in a copy of the folder `examples`.
 const EXAMPLES: [(&str, &str); 11] = [
     (
         "branin",
@@ -49,14 +51,15 @@ const EXAMPLES: [(&str, &str); 11] = [
     ),
     (
         "wine",
-        "fedbo run wine.toml --arms fts,ts,placebo --runs 2 --out out",
+        "fedbo-research fedbo run \"$RESEARCH/examples/wine.toml\" --arms fts,ts,placebo --runs 2 --out out",
     ),
     (
         "robots",
         "fedbo run robots.toml --arms distributed-ts,ts,placebo --out out
          fedbo topology show robots.toml --json --out out > out/topology.json",
     ),
-    // Its noise is real: of the results only those without releases, and of the ledger what was released and charged.
+    // The noise is real. Recorded are only results without releases, and the releases and charges
+    // in the ledger.
     (
         "private",
         "fedbo run private.toml --arms dp-fts-de,ts,placebo --out run
@@ -88,14 +91,14 @@ const EXAMPLES: [(&str, &str); 11] = [
         "fedbo play pricing.toml --out out
          fedbo game record pricing.toml --json > out/record.json",
     ),
-    // Three processes, which tell each other what they measured.
+    // Three processes that exchange their measurements.
     (
         "peers",
         "for peer in north east south; do fedbo peer peers/$peer.toml & done
          wait
          for peer in north east south; do fedbo export sqlite:peers/home-$peer/trials.db > out/$peer.csv; done",
     ),
-    // What is frozen when a study is created; the coordinator's key is drawn anew each time.
+    // The frozen text of a new study; the coordinator's key is random.
     (
         "network",
         "fedbo coordinator study create network/federation.toml > /dev/null
@@ -103,16 +106,18 @@ const EXAMPLES: [(&str, &str); 11] = [
     ),
 ];
 
-/// Comes before each script: processes that it leaves behind are ended.
+/// Prefix of each script; kills processes that the script leaves behind.
 const PRELUDE: &str = "trap 'kill $(jobs -p) 2> /dev/null || true' EXIT";
 
-/// Experiments that take long even with one run: of their results.csv only so many first rows are computed. Rows are written in the
-/// order of jobs, so they do not depend on when the program is stopped.
-const CAPPED: [(&str, usize); 16] = [
+/// Experiments that take long even with one run: only this number of first rows of their
+/// results.csv is computed. Rows are written in job order, so they do not depend on the time at
+/// which the program is stopped.
+const CAPPED: [(&str, usize); 17] = [
     ("bos-curves", 1557),
     ("bos-features", 20),
     ("bos-logistic", 151),
     ("bos-policy", 195),
+    ("bos-spam", 20),
     ("dp-landmine", 560),
     ("dts-connectivity", 50),
     ("dts-star", 900),
@@ -130,58 +135,82 @@ const CAPPED: [(&str, usize); 16] = [
 /// Options of `cargo xtask digests`.
 #[derive(clap::Args)]
 pub(crate) struct Digests {
-    /// Compare with the record instead of writing it; exit status 1 if anything differs
+    /// Compare with the record instead of writing it; exit status 1 if an item differs
     #[arg(long)]
     check: bool,
-    /// The program to run [default: the release build, which is brought up to date]
-    #[arg(long, value_name = "PATH")]
-    program: Option<PathBuf>,
-    /// The commit that the program was built from, for the record's head [default: HEAD]
+    /// Folder with the programs fedbo and fedbo-research [default: the release builds, which are updated]
+    #[arg(long, value_name = "DIR")]
+    programs: Option<PathBuf>,
+    /// Commit of the program, for the head of the record [default: HEAD]
     #[arg(long, value_name = "COMMIT", conflicts_with = "check")]
     commit: Option<String>,
-    /// With --check: only steps whose name contains this, for instance experiment/fts
+    /// With --check: only steps with this text in their name, for instance experiment/fts
     #[arg(long, value_name = "TEXT", requires = "check")]
     only: Option<String>,
 }
 
-/// A run of the program, in a folder of its own.
+/// A run of the program in its own folder.
 struct Step {
-    /// The first part of the names of its items.
+    /// First part of the names of its items.
     name: String,
     script: String,
-    needs_data: bool,
+    /// Required data sets.
+    data_sets: Vec<String>,
 }
 
 #[derive(Deserialize)]
 struct Experiment {
     name: String,
-    needs_data: bool,
+    data_sets: Vec<String>,
+}
+
+/// The parsed part of `fedbo-research data check --json`.
+#[derive(Deserialize)]
+struct DataCheck {
+    data_sets: Vec<DataSet>,
+}
+
+#[derive(Deserialize)]
+struct DataSet {
+    name: String,
+    state: String,
 }
 
 type Items = BTreeMap<String, String>;
 
 impl Digests {
     pub(crate) fn run(&self) -> Result<()> {
-        let program = match &self.program {
+        let programs = match &self.programs {
             Some(path) => path.canonicalize().with_context(|| path.display().to_string())?,
             None => {
                 run(&mut cargo(["build", "--release", "--package", "fedbo-cli"]))?;
-                target().join("release/fedbo")
+                run(&mut cargo_in(
+                    RESEARCH,
+                    ["build", "--release", "--package", "fedbo-research"],
+                ))?;
+                target().join("release")
             }
         };
-        // In this checkout, as others may share the target folder.
+        let program = programs.join("fedbo-research");
+        // In this checkout, as other checkouts may share the target folder.
         let folder = root().join("target/digests");
         if folder.exists() {
             fs::remove_dir_all(&folder)?;
         }
         fs::create_dir_all(folder.join("bin"))?;
-        std::os::unix::fs::symlink(&program, folder.join("bin/fedbo"))?;
+        for name in ["fedbo", "fedbo-research"] {
+            std::os::unix::fs::symlink(programs.join(name), folder.join("bin").join(name))?;
+        }
 
         let began = Instant::now();
         let data = data_folder().map(std::path::absolute).transpose()?;
+        let complete = match &data {
+            Some(data) => complete_sets(&program, data)?,
+            None => Vec::new(),
+        };
         let is_run = |step: &Step| {
             let is_meant = self.only.as_ref().is_none_or(|only| step.name.contains(only));
-            is_meant && (!step.needs_data || data.is_some())
+            is_meant && step.data_sets.iter().all(|set| complete.contains(set))
         };
         let (steps, left_out): (Vec<Step>, Vec<Step>) =
             steps(&program)?.into_iter().partition(is_run);
@@ -197,13 +226,18 @@ impl Digests {
         );
         match self.check {
             true => check(&items, &left_out),
-            false => self.write(&items, &left_out),
+            false => self.write(&items, &left_out, data.is_some()),
         }
     }
 
-    fn write(&self, items: &Items, left_out: &[String]) -> Result<()> {
-        if let Some(name) = left_out.first() {
+    /// Writes the record. Skips steps with missing data sets: some data sets are not from the
+    /// papers' authors, so a data folder need not contain them.
+    fn write(&self, items: &Items, left_out: &[String], has_data: bool) -> Result<()> {
+        if let Some(name) = left_out.first().filter(|_| !has_data) {
             bail!("{name} needs the published data; set FEDBO_DATA to their folder to record");
+        }
+        for name in left_out {
+            eprintln!("xtask: {name} is not recorded: the data folder lacks its data set");
         }
         if let Some(name) = items.keys().find(|name| name.ends_with(FAILED)) {
             bail!("nothing is recorded: {name}");
@@ -223,7 +257,7 @@ impl Digests {
     }
 }
 
-/// Runs steps, as many at once as there are cores. One that fails has a single item, which says so.
+/// Runs steps in parallel on all cores. A failed step has a single item with the error.
 fn run_all(steps: Vec<Step>, folder: &Path, data: Option<&Path>) -> Items {
     let queue = Mutex::new(steps.into_iter());
     let items = Mutex::new(Items::new());
@@ -251,7 +285,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Compares with the record, and names on standard output what differs.
+/// Compares items with the record and prints the differences to standard output.
 fn check(items: &Items, left_out: &[String]) -> Result<()> {
     let text = fs::read_to_string(root().join(RECORD)).context(RECORD)?;
     let machine = machine();
@@ -274,7 +308,7 @@ fn check(items: &Items, left_out: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// The items of a record.
+/// Parses the items of a record.
 fn parse(text: &str) -> Result<Items> {
     let item = |line: &str| {
         let (name, value) =
@@ -284,7 +318,8 @@ fn parse(text: &str) -> Result<Items> {
     text.lines().filter(|line| !line.starts_with('#')).map(item).collect()
 }
 
-/// One line for each item that is not as recorded, but for recorded items of steps that were left out.
+/// Returns one line per item that differs from the record, ignoring recorded items of skipped
+/// steps.
 fn differences(recorded: &Items, found: &Items, left_out: &[String]) -> Vec<String> {
     let is_left_out = |name: &str| left_out.iter().any(|step| is_of(name, step));
     let mut names: Vec<&String> = recorded.keys().chain(found.keys()).collect();
@@ -301,26 +336,37 @@ fn differences(recorded: &Items, found: &Items, left_out: &[String]) -> Vec<Stri
     names.into_iter().filter_map(difference).collect()
 }
 
-/// Returns true if an item is one of a step's.
+/// Returns true if an item belongs to a step.
 fn is_of(item: &str, step: &str) -> bool {
     item.strip_prefix(step).is_some_and(|rest| rest.starts_with('/'))
 }
 
-/// All steps: the examples, and each experiment that the program declares.
+/// Returns the complete data sets of a folder.
+fn complete_sets(program: &Path, data: &Path) -> Result<Vec<String>> {
+    // The exit status is 2 if no data set is complete.
+    let checked = Command::new(program).args(["data", "check", "--json"]).arg(data).output()?;
+    let found: DataCheck = serde_json::from_slice(&checked.stdout)
+        .with_context(|| format!("fedbo-research data check {}", data.display()))?;
+    let complete = found.data_sets.into_iter().filter(|set| set.state == "complete");
+    Ok(complete.map(|set| set.name).collect())
+}
+
+/// Returns all steps: the examples and each declared experiment.
 fn steps(program: &Path) -> Result<Vec<Step>> {
-    let listed = Command::new(program).args(["experiment", "list", "--json"]).output()?;
+    let listed = Command::new(program).args(["list", "--json"]).output()?;
     let experiments: Vec<Experiment> = serde_json::from_slice(&listed.stdout)?;
     let examples = EXAMPLES.map(|(name, script)| Step {
         name: format!("example/{name}"),
         script: format!("cp -R \"$EXAMPLES\"/. .\n{script}"),
-        needs_data: false,
+        data_sets: Vec::new(),
     });
-    let experiments = experiments.into_iter().map(|Experiment { name, needs_data }| {
-        let data = if needs_data { " --data \"$FEDBO_DATA\"" } else { "" };
-        let line = format!("fedbo experiment run {name} --runs 1 --json --quiet{data}");
+    let experiments = experiments.into_iter().map(|Experiment { name, data_sets }| {
+        let data = if data_sets.is_empty() { "" } else { " --data \"$FEDBO_DATA\"" };
+        let line = format!("fedbo-research run {name} --runs 1 --json --quiet{data}");
         let script = match CAPPED.iter().find(|(capped, _)| *capped == name) {
             None => format!("{line} --out out 2> out/notes.txt"),
-            // One thread computes the first rows alone; several begin in the middle too.
+            // With one thread, the first rows are computed first; with several, jobs from the
+            // middle would start too.
             Some((_, rows)) => format!(
                 "RAYON_NUM_THREADS=${{RAYON_NUM_THREADS:-1}} {line} --out run &
                  until [ -e run/results.csv ] && [ \"$(wc -l < run/results.csv)\" -gt {rows} ]; do kill -0 $!; sleep 0.1; done
@@ -329,13 +375,13 @@ fn steps(program: &Path) -> Result<Vec<Step>> {
                  head -n $(({rows} + 1)) run/results.csv > out/results.csv"
             ),
         };
-        Step { name: format!("experiment/{name}"), script, needs_data }
+        Step { name: format!("experiment/{name}"), script, data_sets }
     });
     Ok(examples.into_iter().chain(experiments).collect())
 }
 
 impl Step {
-    /// Runs it and returns its items.
+    /// Runs the step and returns its items.
     fn run(&self, folder: &Path, data: Option<&Path>) -> Result<Items> {
         let own = folder.join(&self.name);
         let out = own.join("out");
@@ -348,6 +394,7 @@ impl Step {
             .current_dir(&own)
             .env("PATH", format!("{}:{path}", folder.join("bin").display()))
             .env("EXAMPLES", root().join("examples"))
+            .env("RESEARCH", root().join(RESEARCH))
             .env("FEDBO_DATA", data.unwrap_or(folder))
             .env_remove("FEDBO_COORDINATOR")
             .stdin(Stdio::null())
@@ -382,12 +429,13 @@ impl Step {
     }
 }
 
-/// Returns true for the names of columns and fields that hold times, or heads of ledgers, in which noise is.
+/// Returns true for columns and fields that contain times, or heads of ledgers, which depend on the
+/// noise.
 fn varies(name: &str) -> bool {
     name.contains("seconds") || name.ends_with("_at") || name == "head" || name == "ledger_head"
 }
 
-/// A table without its columns that vary.
+/// Returns a table without its varying columns.
 fn without_times_csv(bytes: &[u8]) -> Result<String> {
     let mut reader = csv::ReaderBuilder::new().has_headers(false).from_reader(bytes);
     let mut writer = csv::Writer::from_writer(Vec::new());
@@ -404,7 +452,8 @@ fn without_times_csv(bytes: &[u8]) -> Result<String> {
     Ok(String::from_utf8(writer.into_inner()?)?)
 }
 
-/// A text, maybe of JSON with one field a line, without lines of fields that vary and without notes of how long proposals took.
+/// Returns a text without varying lines: JSON fields, one per line, and notes about the duration of
+/// proposals.
 fn without_times(text: &str) -> String {
     let name = |line: &str| -> Option<String> {
         Some(line.trim().strip_prefix('"')?.split_once("\":")?.0.to_owned())
@@ -415,7 +464,8 @@ fn without_times(text: &str) -> String {
     lines.map(|line| format!("{line}\n")).collect()
 }
 
-/// The arms of results in the order of their first rows, and the number of rows; none for a table without arms.
+/// Returns the number of rows and the arms in the order of their first rows; `None` for a table
+/// without arms.
 fn arms(text: &str) -> Result<Option<String>> {
     let mut reader = csv::Reader::from_reader(text.as_bytes());
     let Some(column) = reader.headers()?.iter().position(|name| name == "arm") else {
@@ -436,7 +486,7 @@ fn sha256(text: &str) -> String {
     Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The kind of this machine, as far as linear algebra depends on it.
+/// Describes this machine as far as results of linear algebra depend on it.
 fn machine() -> String {
     #[cfg(target_arch = "x86_64")]
     let units = match () {

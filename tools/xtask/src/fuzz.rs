@@ -1,8 +1,8 @@
-//! `fuzz`: hostile bytes for every decoder, made by libFuzzer from the corpus in `fuzz/corpus`.
+//! `fuzz`: tests every decoder with hostile bytes that libFuzzer generates from `fuzz/corpus`.
 //!
-//! What the targets do is in `tools/fuzzing`, whose tests replay corpus and regressions without any of this. Here the
-//! binaries of `fuzz` are built with instrumentation and each is run so many times; an input that fails is kept below
-//! `fuzz/regressions`, where those tests find it.
+//! The targets are in `tools/fuzzing`; its tests replay corpus and regressions without libFuzzer.
+//! This task builds the binaries of `fuzz` with instrumentation and runs each for a fixed number of
+//! executions. A failing input is saved below `fuzz/regressions`, where those tests find it.
 
 use std::collections::VecDeque;
 use std::fs;
@@ -17,31 +17,32 @@ use anyhow::{Context, Result, bail};
 use crate::process::{installed, root, run};
 use crate::system;
 
-/// The version that is installed where it is missing.
+/// Version to install if it is missing.
 const CARGO_FUZZ: &str = "0.13.2";
-/// Seconds after which an input counts as one that does not come to an end.
+/// Seconds after which an input counts as a hang.
 const TIMEOUT_S: u32 = 30;
-/// Megabytes that a target may hold.
+/// Maximum memory of a target, in megabytes.
 const MEMORY_MB: u32 = 2048;
 
 /// The arguments of `cargo xtask fuzz`.
 #[derive(clap::Args)]
 pub(crate) struct Fuzz {
-    /// Only these targets
+    /// Run only these targets
     targets: Vec<String>,
-    /// Executions of each, instead of those of `cargo xtask test --all`
+    /// Executions per target, instead of those of `cargo xtask test --all`
     #[arg(long, conflicts_with = "long")]
     runs: Option<u64>,
-    /// Fifty times as many executions as in `cargo xtask test --all`
+    /// Run fifty times as many executions as `cargo xtask test --all`
     #[arg(long)]
     long: bool,
-    /// Targets that run at the same time [default: as many as there are processors]
+    /// Targets to run in parallel [default: the number of processors]
     #[arg(long)]
     jobs: Option<NonZero<usize>>,
-    /// Seed of libFuzzer; where none is given, it draws one and prints it
+    /// Seed of libFuzzer [default: drawn and printed by libFuzzer]
     #[arg(long)]
     seed: Option<NonZero<u32>>,
-    /// Put what was learned into the corpus, in as few and small inputs as reach the same code
+    /// Add the new inputs to the corpus, minimized to the fewest and smallest ones that reach the
+    /// same code
     #[arg(long)]
     keep: bool,
     /// List the targets and stop
@@ -52,15 +53,15 @@ pub(crate) struct Fuzz {
 /// A binary of `fuzz`.
 struct Target {
     name: &'static str,
-    /// Executions in `cargo xtask test --all`.
+    /// Number of executions in `cargo xtask test --all`.
     n_runs: u64,
-    /// Bytes of an input at most.
+    /// Maximum size of an input in bytes.
     max_len: u32,
 }
 
-/// All of them; those that are slow in front, so that none is waited for in the end.
+/// All targets. Slow ones come first, so that none of them is the last to finish.
 const TARGETS: [Target; 13] = [
-    // With SQLite files and sockets: a hundred to a thousand times slower than the rest.
+    // Targets with SQLite files and sockets: a hundred to a thousand times slower than the rest.
     target_of("database", 2_000, 512),
     target_of("ledger_file", 4_000, 512),
     target_of("service", 30_000, 2_048),
@@ -76,10 +77,10 @@ const TARGETS: [Target; 13] = [
     target_of("upload", MANY, 4_096),
 ];
 
-/// Executions of a target that is fast.
+/// Number of executions of a fast target.
 const MANY: u64 = 100_000;
 
-/// Times as many in the long form.
+/// Factor on the number of executions in the long form.
 const LONG: u64 = 50;
 
 const fn target_of(name: &'static str, n_runs: u64, max_len: u32) -> Target {
@@ -87,7 +88,7 @@ const fn target_of(name: &'static str, n_runs: u64, max_len: u32) -> Target {
 }
 
 impl Fuzz {
-    /// All targets, as `cargo xtask test --all` runs them.
+    /// Creates the task for all targets, as in `cargo xtask test --all`.
     pub(crate) fn all(long: bool) -> Self {
         Self {
             targets: Vec::new(),
@@ -156,7 +157,7 @@ impl Fuzz {
         }
     }
 
-    /// One target: what is to be said of its run.
+    /// Runs one target and returns a summary of the run.
     fn try_out(&self, target: &Target, binaries: &Path, scratch: &Path) -> Result<String> {
         let name = target.name;
         let folders = Folders::of(name)?;
@@ -204,11 +205,11 @@ impl Fuzz {
     }
 }
 
-/// The folders of a target's inputs, and the log of its run.
+/// Input folders of a target, and the log of its run.
 struct Folders {
-    /// The inputs that are kept.
+    /// Inputs that are kept, under version control.
     corpus: PathBuf,
-    /// The inputs that a run adds; empty before it.
+    /// Inputs that the run adds; initially empty.
     learned: PathBuf,
     regressions: PathBuf,
     log: PathBuf,
@@ -230,7 +231,8 @@ impl Folders {
         Ok(folders)
     }
 
-    /// Replaces the corpus by the fewest and smallest inputs that reach the same code as it and what was learned.
+    /// Replaces the corpus by a minimal set of inputs that reach the same code as the corpus and
+    /// the new inputs together.
     fn merge(&self, binary: &Path, scratch: &Path) -> Result<()> {
         let merged = self.learned.with_extension("merged");
         empty(&merged)?;
@@ -251,8 +253,8 @@ impl Folders {
     }
 }
 
-/// A folder in memory, where there is room for files there, that goes when this is dropped: a fuzzer that is ended cleans up
-/// nothing itself.
+/// A scratch folder, in memory if possible, that is removed on drop. Fuzzers do not clean up when
+/// they are killed.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -270,27 +272,28 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // What is left is small, and gone when the machine is restarted.
+        // Leftovers are small and disappear on reboot.
         let _ = fs::remove_dir_all(&self.0);
     }
 }
 
-/// Builds all targets; the folder of the binaries.
+/// Builds all targets and returns the folder of the binaries.
 ///
-/// Without a sanitizer: our crates forbid unsafe code, and what is looked for are panics, inputs that take too long or too much
-/// memory, and broken promises. Overflow of numbers is a panic here, as `cargo fuzz` switches debug assertions on.
+/// No sanitizer is used: our crates forbid unsafe code, and the fuzzers search for panics,
+/// excessive time or memory, and violated assertions. Integer overflow panics, as `cargo fuzz`
+/// enables debug assertions.
 fn build() -> Result<PathBuf> {
     system::provide_cpp_compiler()?;
     let host = host()?;
     run(Command::new(installed("cargo-fuzz", CARGO_FUZZ)?)
         .args(["fuzz", "build", "--sanitizer", "none", "--target", &host])
         .current_dir(root())
-        // The targets are a workspace of their own.
+        // The targets are a separate workspace.
         .env_remove("CARGO_TARGET_DIR"))?;
     Ok(root().join("fuzz/target").join(host).join("release"))
 }
 
-/// The triple of this machine, below which binaries lie.
+/// Returns the host triple, which is part of the path of the binaries.
 fn host() -> Result<String> {
     let output = Command::new("rustc").arg("-vV").output().context("cannot start rustc")?;
     let text = String::from_utf8(output.stdout)?;
@@ -298,20 +301,20 @@ fn host() -> Result<String> {
     Ok(host.context("rustc does not say for which machine it builds")?.to_owned())
 }
 
-/// Words of which inputs of a target are made, where there are such.
+/// Returns the libFuzzer dictionary of a target; `None` if there is none.
 fn dictionary(name: &str) -> Option<PathBuf> {
     let words = root().join("fuzz/dictionaries").join(name);
     words.is_file().then_some(words)
 }
 
-/// Returns a statistic that libFuzzer printed at the end of a run; 0 if there is none.
+/// Returns a statistic that libFuzzer printed at the end of a run; 0 if it is missing.
 fn statistic(told: &str, name: &str) -> u64 {
     let key = format!("stat::{name}:");
     let count = |line: &str| line.strip_prefix(&key)?.trim().parse().ok();
     told.lines().find_map(count).unwrap_or(0)
 }
 
-/// Describes a failed run: what went wrong, where the input is, and what to do with it.
+/// Describes a failed run: the error, the path of the input, and the next step.
 fn failure(told: &str, log: &Path) -> String {
     const KEPT: &str = "Test unit written to ";
     let input = told.lines().find_map(|line| Some(line.split_once(KEPT)?.1));
@@ -330,7 +333,7 @@ fn failure(told: &str, log: &Path) -> String {
     format!("{what}; {input}; {} has all of it", log.display())
 }
 
-/// Makes a folder that has nothing in it.
+/// Creates an empty folder; removes existing contents.
 fn empty(folder: &Path) -> Result<()> {
     let emptied = match folder.is_dir() {
         true => fs::remove_dir_all(folder),

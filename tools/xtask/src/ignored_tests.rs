@@ -1,8 +1,8 @@
-//! Tests that plain `cargo test` ignores because they need something: the reason of their `#[ignore]` says what, and here they
-//! are found by it and run.
+//! Tests with special requirements, which plain `cargo test` ignores. The reason in `#[ignore]`
+//! names the requirement; this module finds the tests by the reason and runs them.
 //!
-//! A reason that is not one of [`Need`]'s, nor "started by" another test, fails a test of this module: no test is ignored for
-//! good.
+//! A test of this module rejects any other reason, except for "started by" another test: no test
+//! may be ignored permanently.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -11,27 +11,27 @@ use std::process::Stdio;
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::process::{cargo, root};
+use crate::process::{cargo_in, root};
 use crate::tests::{self, Tests};
-use crate::workspace::packages;
+use crate::workspace::{WORKSPACES, packages};
 
-/// A need of a test that `cargo xtask test` does not provide.
+/// Requirement of a test that plain `cargo xtask test` does not provide.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Need {
-    /// Data that the papers' authors published.
+    /// Data published by the papers' authors.
     Data,
-    /// PostgreSQL's programs.
+    /// Programs of PostgreSQL.
     PostgreSql,
-    /// Python, for scripts that train.
+    /// Python, for training scripts.
     Python,
-    /// Minutes, and an optimised build.
+    /// Minutes of time and an optimized build.
     Long,
 }
 
 impl Need {
     pub(crate) const ALL: [Self; 4] = [Self::Data, Self::PostgreSql, Self::Python, Self::Long];
 
-    /// The attribute that stands directly after `#[test]`.
+    /// Attribute that directly follows `#[test]`.
     const fn attribute(self) -> &'static str {
         match self {
             Self::Data => "#[ignore = \"data: run by cargo xtask test --all\"]",
@@ -41,7 +41,7 @@ impl Need {
         }
     }
 
-    /// For a list of what was not run.
+    /// Description for the list of tests that were not run.
     pub(crate) const fn description(self) -> &'static str {
         match self {
             Self::Data => "need the published data (--all)",
@@ -52,12 +52,12 @@ impl Need {
     }
 }
 
-/// Names of tests by package; a name that two modules share is there twice.
+/// Names of tests by workspace and package. A name that occurs in two modules is listed twice.
 #[derive(Debug, Default)]
-pub(crate) struct Marked(BTreeMap<String, Vec<String>>);
+pub(crate) struct Marked(BTreeMap<(&'static str, String), Vec<String>>);
 
 impl Marked {
-    /// The tests of all packages that carry the attribute of this need.
+    /// Finds the tests with the attribute of this need in all packages.
     pub(crate) fn find(need: Need) -> Result<Self> {
         let mut found = BTreeMap::new();
         for package in packages()? {
@@ -66,7 +66,7 @@ impl Marked {
             each_source(&folder, &mut |source| names.extend(names_in(source, need)))?;
             if !names.is_empty() {
                 names.sort();
-                found.insert(package.name, names);
+                found.insert((package.workspace(), package.name), names);
             }
         }
         let marked = Self(found);
@@ -78,36 +78,49 @@ impl Marked {
         self.0.values().map(Vec::len).sum()
     }
 
-    /// Lists them as not run, for this reason.
+    /// Lists the tests as not run, with the reason.
     pub(crate) fn report_not_run(&self, need: Need) {
         eprintln!("xtask: not run: {} tests that {}", self.len(), need.description());
-        for (package, names) in &self.0 {
+        for ((_, package), names) in &self.0 {
             for name in names {
                 eprintln!("    {package} {name}");
             }
         }
     }
 
-    /// Runs exactly these tests, and fails unless as many passed as there are. They are those of the whole workspace's build,
-    /// so that nothing is compiled for other features.
+    /// Runs exactly these tests and fails unless all of them passed.
+    ///
+    /// Builds the whole workspace, so that nothing is recompiled with other features.
     pub(crate) fn run(&self) -> Result<Tests> {
-        self.run_by(&["test", "--no-fail-fast", "--tests", "--workspace"])
+        self.run_by(|_| vec!["test", "--no-fail-fast", "--tests", "--workspace"])
     }
 
-    /// The same in an optimised build of their packages alone.
+    /// Runs these tests in an optimized build of their packages only.
     pub(crate) fn run_optimised(&self) -> Result<Tests> {
-        let mut command = vec!["test", "--no-fail-fast", "--tests", "--release"];
-        for package in self.0.keys() {
-            command.extend(["--package", package]);
-        }
-        self.run_by(&command)
+        self.run_by(|packages| {
+            let mut command = vec!["test", "--no-fail-fast", "--tests", "--release"];
+            for package in packages {
+                command.extend(["--package", package]);
+            }
+            command
+        })
     }
 
-    fn run_by(&self, command: &[&str]) -> Result<Tests> {
-        let paths = self.paths(command)?;
-        let mut test = cargo(command);
-        test.args(["--", "--ignored", "--exact", "--nocapture"]).args(paths);
-        let tests = tests::run(&mut test)?;
+    fn run_by(&self, command: impl for<'a> Fn(&[&'a str]) -> Vec<&'a str>) -> Result<Tests> {
+        let mut tests = Tests::default();
+        for workspace in WORKSPACES {
+            let in_it: Vec<_> = self.0.iter().filter(|((of, _), _)| *of == workspace).collect();
+            if in_it.is_empty() {
+                continue;
+            }
+            let packages: Vec<&str> = in_it.iter().map(|((_, name), _)| name.as_str()).collect();
+            let names = in_it.iter().flat_map(|(_, names)| *names).map(String::as_str).collect();
+            let command = command(&packages);
+            let mut test = cargo_in(workspace, &command);
+            test.args(["--", "--ignored", "--exact", "--nocapture"]);
+            test.args(paths(workspace, &command, &names)?);
+            tests.passed += tests::run(&mut test)?.passed;
+        }
         ensure!(
             tests.passed == self.len(),
             "{} tests passed, but {} are marked",
@@ -116,25 +129,24 @@ impl Marked {
         );
         Ok(tests)
     }
-
-    /// The paths by which test programs know these tests, such as `module::name`.
-    fn paths(&self, command: &[&str]) -> Result<BTreeSet<String>> {
-        let names: BTreeSet<&str> = self.0.values().flatten().map(String::as_str).collect();
-        let listed = cargo(command)
-            .args(["--", "--ignored", "--list", "--format=terse"])
-            .stderr(Stdio::inherit())
-            .output()?;
-        if !listed.status.success() {
-            bail!("the tests cannot be listed ({})", listed.status);
-        }
-        let text = String::from_utf8(listed.stdout)?;
-        let paths = text.lines().filter_map(|line| line.strip_suffix(": test"));
-        let wanted = |path: &&str| names.contains(path.rsplit("::").next().unwrap_or(path));
-        Ok(paths.filter(wanted).map(str::to_owned).collect())
-    }
 }
 
-/// Shows every Rust source below a folder.
+/// Returns the paths of these tests as the test programs list them, for example `module::name`.
+fn paths(workspace: &str, command: &[&str], names: &BTreeSet<&str>) -> Result<BTreeSet<String>> {
+    let listed = cargo_in(workspace, command)
+        .args(["--", "--ignored", "--list", "--format=terse"])
+        .stderr(Stdio::inherit())
+        .output()?;
+    if !listed.status.success() {
+        bail!("the tests cannot be listed ({})", listed.status);
+    }
+    let text = String::from_utf8(listed.stdout)?;
+    let paths = text.lines().filter_map(|line| line.strip_suffix(": test"));
+    let wanted = |path: &&str| names.contains(path.rsplit("::").next().unwrap_or(path));
+    Ok(paths.filter(wanted).map(str::to_owned).collect())
+}
+
+/// Calls `show` with every Rust source below a folder.
 pub(crate) fn each_source(folder: &Path, show: &mut dyn FnMut(&str)) -> Result<()> {
     for entry in fs::read_dir(folder).with_context(|| folder.display().to_string())? {
         let path = entry?.path();
@@ -148,7 +160,7 @@ pub(crate) fn each_source(folder: &Path, show: &mut dyn FnMut(&str)) -> Result<(
     Ok(())
 }
 
-/// The names of the tests after each attribute of this need.
+/// Returns the names of the tests that follow an attribute of this need.
 fn names_in(source: &str, need: Need) -> Vec<String> {
     let name = |text: &str| {
         let signature = text.split_once("fn ")?.1;
@@ -175,11 +187,11 @@ mod tests_of_marked {
         assert_eq!(names_in(&source, Need::Python), ["trained"]);
         let marked = Marked::find(Need::Long).unwrap();
         let audit = "the_audited_mu_is_the_declared_one_in_a_million_trials";
-        let privacy = &marked.0["fedbo-privacy"];
+        let privacy = &marked.0[&("", "fedbo-privacy".to_owned())];
         assert!(privacy.iter().any(|name| name == audit), "{privacy:?}");
     }
 
-    /// Whatever is ignored is run by somebody: by `cargo xtask test` with an option, or by another test.
+    /// Every ignored test is run either by `cargo xtask test` with an option or by another test.
     #[test]
     fn no_test_is_ignored_for_good() {
         let known = Need::ALL.map(Need::attribute);

@@ -1,19 +1,21 @@
-//! Checks of the language: documentation opens with what a thing is, and names are those of the field.
+//! Language checks: documentation does not open with a question word, and names are terms of the
+//! field.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::process::root;
 
-/// Words with which no documentation opens: they make a question of what should be said.
+/// Words that documentation must not start with, as they introduce a question instead of a
+/// statement.
 const QUESTIONS: [&str; 10] =
     ["What", "Whose", "Who", "Whom", "How", "Where", "Which", "Whether", "When", "Why"];
-/// Prepositions behind which the same words ask: "By whom", "In which".
+/// Prepositions that introduce a question together with a word of [`ASKED`]: "By whom", "In which".
 const PREPOSITIONS: [&str; 12] =
     ["By", "In", "On", "At", "For", "To", "With", "Of", "From", "Under", "Between", "After"];
-/// These words.
+/// Question words after a preposition.
 const ASKED: [&str; 6] = ["whom", "which", "whose", "what", "how", "where"];
-/// Words of a dialect that the code once had, each with the term that stands for it now.
+/// Former names in the code, each with its replacement.
 const DIALECT: [(&str, &str); 14] = [
     ("Purse", "PrivacyBudget"),
     ("Book", "Releases, ResultsFile"),
@@ -31,7 +33,7 @@ const DIALECT: [(&str, &str); 14] = [
     ("vouch", "authenticate"),
 ];
 
-/// The sources below a folder.
+/// Collects the Rust sources below a folder.
 fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
     let entries = fs::read_dir(folder).expect("a folder of sources");
     for entry in entries.map(|entry| entry.expect("an entry")) {
@@ -44,21 +46,21 @@ fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// The text of a line of documentation, with its marker.
+/// Splits a line of documentation into its marker and its text.
 fn documentation(line: &str) -> Option<(&str, &str)> {
     let line = line.trim_start();
     let marker = ["///", "//!"].into_iter().find(|marker| line.starts_with(marker))?;
     Some((marker, line[marker.len()..].trim()))
 }
 
-/// Returns true if documentation that opens so asks instead of saying.
+/// Returns true if documentation that starts with this line opens with a question word.
 fn asks(opening: &str) -> bool {
     let mut words = opening.split_whitespace();
     let (first, second) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
     QUESTIONS.contains(&first) || PREPOSITIONS.contains(&first) && ASKED.contains(&second)
 }
 
-/// Returns true if `word` stands in code, outside comments and texts in quotes.
+/// Returns true if a line contains `word` in code, outside comments and string literals.
 fn has_word(line: &str, word: &str) -> bool {
     let code = line.split("//").next().unwrap_or_default();
     let unquoted: String = code.split('"').step_by(2).collect::<Vec<_>>().join(" ");

@@ -1,6 +1,8 @@
-//! The project's longer tasks: `cargo xtask check`, `test`, `mutants`, `fuzz`, `bench`, `python`, `deny`, `digests`, `docs` and `dist`.
+//! Longer tasks of the project: `cargo xtask check`, `test`, `mutants`, `fuzz`, `bench`, `python`,
+//! `deny`, `digests`, `docs` and `dist`.
 //!
-//! Nothing needs to be installed first but Rust itself; CI runs the same verbs. Every command is shown before it runs.
+//! The tasks require only Rust; they install other tools if needed. CI runs the same commands.
+//! Every command is printed before it runs.
 #![expect(
     clippy::print_stdout,
     reason = "results go to standard output, all else to standard error"
@@ -20,10 +22,14 @@ mod ignored_tests;
 mod invariants;
 #[cfg(test)]
 mod language;
+#[cfg(test)]
+mod language_rates;
 mod mutants;
 mod process;
 mod production;
 mod python;
+#[cfg(test)]
+mod readme;
 mod side_by_side;
 mod system;
 mod tests;
@@ -46,44 +52,52 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Verb {
-    /// Before a commit: format, lints, unit tests, documentation
+    /// Check format, lints, unit tests and documentation, as before a commit
     Check,
-    /// Format, lints, unit, integration and documentation tests, documentation; needs a Rust toolchain and nothing else
+    /// Check format, lints and documentation, and run unit, integration and documentation tests;
+    /// needs only a Rust toolchain
     ///
-    /// With --all also the tests that need more. Some compare with published data, in FEDBO_DATA, by default ../shared/data
-    /// beside the workspace. Others start a PostgreSQL server; where that is not installed, it is installed by apt-get.
-    /// Tests that were not run are listed. A table of stages with their seconds ends the run.
+    /// --all also runs tests with further requirements. Some compare results with published data in
+    /// FEDBO_DATA, by default ../shared/data next to the workspace. Others start a PostgreSQL
+    /// server, which is installed by apt-get if it is missing. Tests that were not run are listed.
+    /// The last output is a table of stages and their durations in seconds.
     Test(verify::Test),
-    /// Seed bugs in a copy of the sources; each must be found by the test that is named for it
+    /// Seed bugs in a copy of the sources; the test named for each bug must fail
     ///
-    /// They are listed in the mutants.toml of each crate. Exit status: 0 if all were found.
+    /// The mutants.toml of each crate lists the bugs. Exit status: 0 if all were detected.
     Mutants(mutants::Mutants),
-    /// Hostile bytes for every decoder, by libFuzzer; an input that fails is kept below fuzz/regressions
+    /// Fuzz every decoder with libFuzzer; failing inputs are saved below fuzz/regressions
     ///
-    /// Installs cargo-fuzz into target/tools if it is not there, and a C++ compiler by the system's package manager.
+    /// Installs cargo-fuzz into target/tools and a C++ compiler by the system's package manager if
+    /// they are missing.
     Fuzz(fuzz::Fuzz),
-    /// Time our operations, and the peers' beside them where their packages are at hand
+    /// Benchmark our operations, and those of peers if their packages are available
     Bench(bench::Bench),
-    /// Build the Python package; compare its type stubs, check its types, and test it on the oldest and the newest Python here
+    /// Build the Python package, compare its type stubs, check its types, and test it on the oldest
+    /// and the newest installed Python
     ///
-    /// Packages that tests need are installed by pip into environments below the target folder.
+    /// Test dependencies are installed by pip into environments below the target folder.
     Python(python::Python),
     /// Compare the public interface of the library with crates/fedbo/api.txt
     Api(api::Api),
-    /// Licences, advisories, sources and duplicates of all dependencies
+    /// Check licences, advisories, sources and duplicates of all dependencies
     Deny(deny::Deny),
-    /// Record what examples and experiments compute, or compare with the record after code was moved
+    /// Record the results of examples and experiments, or compare them with the record after moving
+    /// code
     ///
-    /// Runs the release build over every example and one run of every declared experiment, and writes tools/xtask/digests.txt.
+    /// Runs all examples and one run of every declared experiment in a release build, and writes
+    /// tools/xtask/digests.txt.
     Digests(digests::Digests),
-    /// The site of the documentation, in target/book/site: the pages of docs, the Python package, the crates
+    /// Build the documentation site in target/book/site: the pages of docs, the Python package, and
+    /// the crates
     ///
-    /// Installs mdBook into target/tools if it is not there. Exit status: 0 if every link leads somewhere.
+    /// Installs mdBook into target/tools if it is missing. Exit status: 0 if no link is broken.
     Docs(docs::Docs),
-    /// A release, in target/dist: archive, wheel, package for Debian, and their sums; each is installed and tried
+    /// Build a release in target/dist: archive, wheel, Debian package, and checksums; each is
+    /// installed and tested
     ///
-    /// Needs Linux and Python 3; installs zig and maturin into an environment below the target folder, and cargo-cyclonedx into
-    /// target/tools.
+    /// Requires Linux and Python 3. Installs zig and maturin into an environment below the target
+    /// folder, and cargo-cyclonedx into target/tools.
     Dist(dist::Dist),
 }
 
@@ -92,8 +106,8 @@ fn main() -> ExitCode {
         return code;
     }
     let command = Cli::parse();
-    // Ctrl-C ends this program. With a handler here it is heeded by what this starts too, also where a shell in the background has
-    // it ignored: tests send it.
+    // Ctrl-C ends this program. A shell may ignore SIGINT for background jobs, and children inherit
+    // that. Installing a handler here restores the default for children; some tests send SIGINT.
     let ends = Arc::new(AtomicBool::new(true));
     if let Err(error) = signal_hook::flag::register_conditional_shutdown(SIGINT, 130, ends) {
         eprintln!("xtask: Ctrl-C cannot be heeded: {error}");

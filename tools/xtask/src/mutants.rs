@@ -1,9 +1,10 @@
-//! `mutants`: seeded bugs, each of which a named test must find.
+//! `mutants`: seeded bugs; a named test must detect each of them.
 //!
-//! The file `mutants.toml` of a crate lists them: one textual replacement each. They are made in a copy of the sources under
-//! `target/mutants`, never in the tree. A mutant that does not compile, or whose text is not found exactly once, is an
-//! error; one that its test does not notice has survived, and the tests are too weak. One crate comes after another, so that
-//! none is compiled again for a change in the crates below it.
+//! The file `mutants.toml` of a crate lists its mutants, one textual replacement each. They are
+//! applied to a copy of the sources under `target/mutants`, never to the tree. A mutant must
+//! compile, and its text must occur exactly once. A mutant survives if its test passes; the tests
+//! are then too weak. Crates are processed one after another, which avoids recompilation for
+//! changes in lower crates.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -22,17 +23,17 @@ use crate::workspace::{Package, packages};
 /// The arguments of `cargo xtask mutants`.
 #[derive(clap::Args)]
 pub(crate) struct Mutants {
-    /// Only mutants whose name, package, file or test contains this
+    /// Run only mutants with this text in their name, package, file or test
     filter: Option<String>,
-    /// List them and stop
+    /// List the mutants and stop
     #[arg(long)]
     list: bool,
-    /// Leave out those of services and agents, whose tests take many minutes to build
+    /// Skip mutants of services and agents: their tests take many minutes to build
     #[arg(long)]
     quick: bool,
 }
 
-/// The file that lists those of a crate.
+/// The `mutants.toml` of a crate.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct List {
@@ -44,27 +45,28 @@ struct List {
 #[serde(deny_unknown_fields)]
 pub(crate) struct Mutant {
     pub(crate) name: String,
-    /// The folder of the crate in whose list it stands.
+    /// Folder of the crate that lists the mutant.
     #[serde(skip)]
     folder: String,
-    /// The name of that crate.
+    /// Name of that crate.
     #[serde(skip)]
     package: String,
-    /// The fault that the mutant brings in.
+    /// Description of the seeded fault.
     why: String,
-    /// Below the crate's folder.
+    /// Path relative to the crate's folder.
     file: PathBuf,
-    /// Text that occurs there exactly once.
+    /// Text that occurs exactly once in the file.
     from: String,
     to: String,
-    /// The integration test that must fail, `lib` for the unit tests, or `doc` for the documentation's.
+    /// Program or module of integration tests that must fail, `lib` for unit tests, or `doc` for
+    /// documentation tests.
     test: String,
-    /// The function of it that must fail, with its modules; any if there is none.
+    /// Test function that must fail, with its modules; empty for any function.
     #[serde(default)]
     case: String,
 }
 
-/// The outcome of a mutant.
+/// Result of testing a mutant.
 enum Outcome {
     Killed,
     Survived,
@@ -72,12 +74,12 @@ enum Outcome {
 }
 
 impl Mutants {
-    /// All of them.
+    /// Creates the task for all mutants.
     pub(crate) fn all() -> Self {
         Self { filter: None, list: false, quick: false }
     }
 
-    /// Those whose tests are built in a minute or two.
+    /// Creates the task for mutants with tests that build in a minute or two.
     pub(crate) fn quick() -> Self {
         Self { quick: true, ..Self::all() }
     }
@@ -142,7 +144,7 @@ impl Mutants {
     }
 }
 
-/// All mutants, one crate after another.
+/// Lists all mutants, grouped by crate.
 pub(crate) fn listed() -> Result<Vec<Mutant>> {
     let mut all: Vec<Mutant> = Vec::new();
     for Package { name, folder } in packages()? {
@@ -164,7 +166,8 @@ pub(crate) fn listed() -> Result<Vec<Mutant>> {
     Ok(all)
 }
 
-/// Crates that tests optimise and mutants do not need so: they are compiled before the first mutant.
+/// Disables optimization of crates that tests optimize: mutants do not need it, and these crates
+/// are compiled before the first mutant.
 const CARGO_CONFIG: &str = r#"
 [profile.dev.package]
 fedbo-gp = { opt-level = 0 }
@@ -172,15 +175,15 @@ fedbo-optim = { opt-level = 0 }
 fedbo-space = { opt-level = 0 }
 "#;
 
-/// A copy of the sources in which mutants are made.
+/// A copy of the sources for mutations.
 struct MutationCopy {
     folder: PathBuf,
-    /// Packages with mutants that are tried.
+    /// Packages with selected mutants.
     packages: BTreeSet<String>,
 }
 
 impl MutationCopy {
-    /// Copies what differs from the last time, so that what is unchanged is not compiled again.
+    /// Updates only changed files, so that unchanged crates are not recompiled.
     fn prepare(packages: BTreeSet<String>) -> Result<Self> {
         let folder = target().join("mutants").join("workspace");
         fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
@@ -191,7 +194,8 @@ impl MutationCopy {
             "crates",
             "examples",
             "docs",
-            "research",
+            // A test about secrets reads the variables that the sources name.
+            "python/fedbo",
             "tools",
         ] {
             mirror(&root().join(part), &folder.join(part))
@@ -202,7 +206,8 @@ impl MutationCopy {
         Ok(Self { folder, packages })
     }
 
-    /// The tests pass before anything is changed: else their failing would prove nothing. All cases of a test run at once.
+    /// Checks that the tests pass without a mutant; otherwise their failure would prove nothing.
+    /// Runs all cases of a test at once.
     fn check_honest<'m>(&self, mutants: impl Iterator<Item = &'m &'m Mutant>) -> Result<()> {
         let mut by_test: BTreeMap<&str, (&Mutant, BTreeSet<&str>)> = BTreeMap::new();
         for mutant in mutants {
@@ -212,9 +217,9 @@ impl MutationCopy {
         for (test, (mutant, cases)) in by_test {
             let mut command = self.program("test", mutant);
             let all = cases.contains("");
-            if !all {
-                command.args(["--", "--exact"]).args(&cases);
-            }
+            command.args(
+                self.filter(mutant, &if all { vec![""] } else { cases.iter().copied().collect() }),
+            );
             let passed = tests::run(&mut command)
                 .with_context(|| format!("{test} fails without any mutant"))?
                 .passed;
@@ -260,10 +265,30 @@ impl MutationCopy {
 
     fn test(&self, mutant: &Mutant) -> Command {
         let mut command = self.program("test", mutant);
-        if !mutant.case.is_empty() {
-            command.args(["--", "--exact", &mutant.case]);
-        }
+        command.args(self.filter(mutant, &[&mutant.case]));
         command
+    }
+
+    /// Returns the module of a mutant's test if all integration tests of its package form one
+    /// program.
+    fn module(&self, mutant: &Mutant) -> Option<String> {
+        let is_one = self.folder.join(&mutant.folder).join("tests/main.rs").is_file();
+        (is_one && !matches!(mutant.test.as_str(), "doc" | "lib")).then(|| mutant.test.clone())
+    }
+
+    /// Returns arguments that select these cases of a mutant's test, or all cases for an empty
+    /// name.
+    fn filter(&self, mutant: &Mutant, cases: &[&str]) -> Vec<String> {
+        let module = self.module(mutant);
+        let path = |case: &str| module.as_ref().map_or(case.to_owned(), |m| format!("{m}::{case}"));
+        match (cases, module.is_some()) {
+            ([""], false) => Vec::new(),
+            ([""], true) => vec!["--".to_owned(), path("")],
+            _ => ["--".to_owned(), "--exact".to_owned()]
+                .into_iter()
+                .chain(cases.iter().map(|case| path(case)))
+                .collect(),
+        }
     }
 
     fn program(&self, verb: &str, mutant: &Mutant) -> Command {
@@ -272,29 +297,36 @@ impl MutationCopy {
             "doc" => command.arg("--doc"),
             "lib" => command.arg("--lib"),
             test => {
-                // Of packages that are chosen together, what they depend on is compiled once, with the features that all of
-                // them need.
+                let program = match self.module(mutant) {
+                    Some(_) => mutant.package.strip_prefix("fedbo-").unwrap_or(&mutant.package),
+                    None => test,
+                };
+                // Selecting all packages together compiles their dependencies once, with the union
+                // of the required features.
                 for package in &self.packages {
                     command.args(["--package", package]);
                 }
-                command.args(["--test", test])
+                command.args(["--test", program])
             }
         };
         command
     }
 
-    /// Never the tree's own target folder: there a mutant could be taken for the honest package.
+    /// Uses a separate target folder: in the tree's own one a mutant could be mistaken for the
+    /// original package.
     fn cargo(&self, verb: &str, mutant: &Mutant) -> Command {
         let mut command = cargo([verb, "--package", &mutant.package]);
         command
             .current_dir(&self.folder)
             .env("CARGO_TARGET_DIR", target().join("mutants").join("target"))
+            // Each mutant recompiles one crate and a large test program.
+            .env("CARGO_INCREMENTAL", "1")
             .env("RUST_BACKTRACE", "0");
         command
     }
 }
 
-/// Makes `to` a copy of `from`; files with equal contents keep their time.
+/// Copies `from` to `to`; files with equal contents keep their modification time.
 fn mirror(from: &Path, to: &Path) -> io::Result<()> {
     if from.is_dir() {
         fs::create_dir_all(to)?;
@@ -330,7 +362,7 @@ fn remove(path: &Path) -> io::Result<()> {
 mod tests_of_mutants {
     use super::*;
 
-    /// Otherwise a mutant would be missed only after minutes, when it is its turn.
+    /// Detects stale mutants early; otherwise they would only fail minutes into the run.
     #[test]
     fn every_mutant_changes_a_text_that_is_there_once() {
         let mutants = listed().unwrap();

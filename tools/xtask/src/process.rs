@@ -1,4 +1,4 @@
-//! Commands that are shown before they run, and the folders of the workspace.
+//! Commands that are printed before they run, and the folders of the workspace.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -6,28 +6,41 @@ use std::process::{Command, ExitCode, Stdio};
 
 use anyhow::{Context, Result, bail};
 
-/// The workspace's folder.
+/// Folder of the workspace.
 pub(crate) fn root() -> PathBuf {
     let xtask = Path::new(env!("CARGO_MANIFEST_DIR")); // tools/xtask
     xtask.ancestors().nth(2).unwrap_or(xtask).to_path_buf()
 }
 
-/// Cargo's target folder.
+/// Target folder of Cargo.
 pub(crate) fn target() -> PathBuf {
     let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
     root().join(target)
 }
 
-/// The cargo that runs this task, in the workspace's folder.
+/// Returns a command for the cargo that runs this task, in the workspace's folder.
 pub(crate) fn cargo<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.args(arguments).current_dir(root());
     command
 }
 
-/// Starts this program again without the variables in which `cargo run` describes it, and returns its exit code; `None` without such
-/// variables. Build scripts of dependencies (`ring`) look at them: left in place, all that depends on these would be compiled anew whenever
-/// a task follows a command that was typed, and the reverse.
+/// Cargo in the folder of a workspace. Both workspaces share the target folder.
+pub(crate) fn cargo_in<S: AsRef<OsStr>>(
+    workspace: &str,
+    arguments: impl IntoIterator<Item = S>,
+) -> Command {
+    let mut command = cargo(arguments);
+    command.current_dir(root().join(workspace)).env("CARGO_TARGET_DIR", target());
+    command
+}
+
+/// Restarts this program without the variables that `cargo run` sets to describe it, and returns
+/// its exit code. Returns `None` if none of these variables is set.
+///
+/// Build scripts of dependencies (`ring`) read these variables. Without the restart, everything
+/// that depends on these crates would be recompiled whenever a task follows a manually typed
+/// command, and vice versa.
 pub(crate) fn as_if_typed() -> Option<ExitCode> {
     let is_of_program = |name: &String| {
         let families = ["CARGO_PKG_", "CARGO_MANIFEST_"];
@@ -47,7 +60,7 @@ pub(crate) fn as_if_typed() -> Option<ExitCode> {
     Some(replaced_by(&mut again))
 }
 
-/// Becomes the command.
+/// Replaces this process by the command.
 #[cfg(unix)]
 fn replaced_by(command: &mut Command) -> ExitCode {
     use std::os::unix::process::CommandExt as _;
@@ -55,7 +68,7 @@ fn replaced_by(command: &mut Command) -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// Runs the command to its end.
+/// Runs the command and waits for it.
 #[cfg(not(unix))]
 fn replaced_by(command: &mut Command) -> ExitCode {
     match command.status() {
@@ -68,13 +81,13 @@ fn replaced_by(command: &mut Command) -> ExitCode {
     }
 }
 
-/// Returns true if a command can be started and succeeds; its output is discarded.
+/// Returns true if a command can be started and succeeds; discards its output.
 pub(crate) fn succeeds(command: &mut Command) -> bool {
     let quiet = command.stdout(Stdio::null()).stderr(Stdio::null());
     quiet.status().is_ok_and(|status| status.success())
 }
 
-/// Runs a command and fails when it does.
+/// Runs a command; an error if it fails.
 pub(crate) fn run(command: &mut Command) -> Result<()> {
     eprintln!("xtask: {}", shown(command));
     let status = command.status().with_context(|| format!("cannot start {}", shown(command)))?;
@@ -84,7 +97,8 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// Runs a command and returns the last line of its standard output; its standard error is shown if it fails.
+/// Runs a command and returns the last line of its standard output. The error contains its standard
+/// error.
 pub(crate) fn last_line(command: &mut Command) -> Result<String> {
     let output = command
         .stdin(Stdio::null())
@@ -99,7 +113,8 @@ pub(crate) fn last_line(command: &mut Command) -> Result<String> {
     Ok(line.to_owned())
 }
 
-/// The program `name` of the crate of that name in this version, which is installed into target/tools if it is not there.
+/// Returns the program `name` of the crate of the same name; installs this version into
+/// target/tools if it is missing.
 pub(crate) fn installed(name: &str, version: &str) -> Result<PathBuf> {
     let tools = target().join("tools");
     let program = tools.join("bin").join(name);
@@ -110,7 +125,7 @@ pub(crate) fn installed(name: &str, version: &str) -> Result<PathBuf> {
     Ok(program)
 }
 
-/// A command as one would type it, without its path and with long arguments cut.
+/// Formats a command without its path and with only the first line of each argument.
 pub(crate) fn shown(command: &Command) -> String {
     let program = Path::new(command.get_program()).file_name();
     let mut line = program.unwrap_or_default().to_string_lossy().into_owned();

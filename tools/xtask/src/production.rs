@@ -1,8 +1,10 @@
-//! A coordinator and an agent as they are built without simulation: nothing in them draws noise from a seed (INV-10).
+//! Checks that a coordinator and an agent built without simulation cannot draw noise from a seed
+//! (INV-10).
 //!
-//! Libraries are built, not a program: what is in no object file of a crate that `fedbo-coordinator` or `fedbo-agent` consists of is in
-//! no program that is made of them either. The program `fedbo` itself is no such program: it has the feature `simulation`, as
-//! `simulate = true` and experiments need it, and there a simulated release is of another type (`compile_fail` tests of `source.rs`).
+//! The check builds libraries instead of a program: code that is in no object file of a crate of
+//! `fedbo-coordinator` or `fedbo-agent` is in no program linked from these crates. The program
+//! `fedbo` has the feature `simulation`, as `simulate = true` and experiments need it; in it,
+//! simulated releases have a different type (`compile_fail` tests of `source.rs`).
 
 use std::fs;
 use std::path::PathBuf;
@@ -15,12 +17,16 @@ use serde_json::Value;
 
 use crate::process::cargo;
 
-/// The crates whose code touches noise and vectors, by themselves: of the whole workspace they would have the feature.
-/// With them the crate without code that gives dependencies the features which they have in the workspace: they are compiled already.
+/// Packages with code that handles noise and vectors. They are selected individually because a
+/// build of the whole workspace would enable the feature.
+///
+/// The package without code gives dependencies the same features as in the workspace, so that they
+/// are not compiled again.
 pub(crate) const WITHOUT: [&str; 6] =
     ["--package", "fedbo-coordinator", "--package", "fedbo-agent", "--package", "fedbo-features"];
 
-/// That no symbol of a build without simulation is of seeded noise; and that the same look finds it in a build with.
+/// Checks that a build without simulation has no symbol of seeded noise, and that the same search
+/// finds one in a build with simulation.
 pub(crate) fn has_no_seeded_noise() -> Result<()> {
     eprintln!("xtask: symbols of a coordinator and an agent that are built without simulation");
     let without = symbols(&WITHOUT)?;
@@ -39,7 +45,7 @@ pub(crate) fn has_no_seeded_noise() -> Result<()> {
     Ok(())
 }
 
-/// The symbols of our crates in a build of these packages.
+/// Returns the symbols of our crates in a build of these packages.
 fn symbols(packages: &[&str]) -> Result<Vec<String>> {
     let json = ["build", "--lib", "--message-format", "json-render-diagnostics"];
     let mut build = cargo(json);
@@ -63,7 +69,8 @@ fn symbols(packages: &[&str]) -> Result<Vec<String>> {
     Ok(symbols)
 }
 
-/// The symbols of the object files of a library; its metadata, which hold names from the documentation, are none.
+/// Collects the symbols of the object files of a library. Its metadata is skipped, as it contains
+/// names from the documentation.
 fn of_archive(bytes: &[u8], symbols: &mut Vec<String>) -> Result<()> {
     for member in ArchiveFile::parse(bytes)?.members() {
         let member = member?;

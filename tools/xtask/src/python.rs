@@ -1,4 +1,4 @@
-//! `python`: the Python package is built, its stubs are compared, and it is tested on two versions of Python.
+//! `python`: builds the Python package, compares its stubs, and tests it on two versions of Python.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,13 +11,13 @@ use crate::process::{last_line, root, run, target};
 use crate::system;
 use crate::tests::{self, Tests};
 
-/// The oldest minor version of Python 3 that the package runs on.
+/// Oldest supported minor version of Python 3.
 const OLDEST: u32 = 11;
-/// The newest one that is looked for.
+/// Newest minor version to search for.
 const NEWEST: u32 = 15;
-/// Tests that run on every version.
+/// Tests for every version.
 const USUAL: &str = "not ray and not browser and not flower";
-/// The types of the native module.
+/// Type stubs of the native module.
 const STUB: &str = "fedbo/_fedbo.pyi";
 
 /// Options of `cargo xtask python`.
@@ -26,16 +26,16 @@ pub(crate) struct Python {
     /// Write the type stubs of the native module instead of comparing them
     #[arg(long)]
     write_stubs: bool,
-    /// Run the tests inside Ray and Flower's SuperLink too, which take 600 MB and some minutes
+    /// Also run the tests inside Ray and Flower's SuperLink, which take 600 MB and some minutes
     #[arg(long)]
     ray: bool,
-    /// Further arguments for pytest
+    /// Additional arguments for pytest
     #[arg(last = true, value_name = "PYTEST")]
     pytest: Vec<String>,
 }
 
 impl Python {
-    /// All of it, as `cargo xtask test --all` does; with Ray, as `--long` does.
+    /// Creates the task for all tests, as in `cargo xtask test --all`; with Ray, as in `--long`.
     pub(crate) fn all(ray: bool) -> Self {
         Self { write_stubs: false, ray, pytest: Vec::new() }
     }
@@ -62,13 +62,14 @@ impl Python {
             }
             tests.passed += self.pytest(&python, &["--numprocesses=2", "-m", USUAL])?;
         }
-        // Flower is the same for every Python, and its processes take a while.
+        // Flower does not depend on the version of Python, and its processes are slow, so one
+        // version suffices.
         if let Some((minor, interpreter)) = interpreters.first() {
             let python = environment(*minor, interpreter, Kind::Usual)?;
             let which = if self.ray { "flower" } else { "flower and not superlink" };
             tests.passed += self.pytest(&python, &["--numprocesses=2", "-m", which])?;
         }
-        // A browser is the same for every Python.
+        // The browser does not depend on the version of Python.
         if let Some((minor, interpreter)) = interpreters.last() {
             let python = environment(*minor, interpreter, Kind::Usual)?;
             scripts(&python)?;
@@ -84,9 +85,10 @@ impl Python {
         Ok(tests)
     }
 
-    /// Runs tests of the package that is installed; returns the number of those that passed.
+    /// Tests the installed package and returns the number of passed tests.
     fn pytest(&self, python: &Path, which: &[&str]) -> Result<usize> {
-        // Not in the package's folder, from which the sources would be imported, which have no native module.
+        // Do not run in the package's folder: Python would import the sources there, which have no
+        // native module.
         let package = root().join("python");
         let mut pytest = in_package(&python.with_file_name("pytest"));
         pytest.current_dir(wheels()).args(["--quiet", "--timeout=300"]).args(which);
@@ -95,7 +97,7 @@ impl Python {
         Ok(tests::counted(&mut pytest, passed_in)?.passed)
     }
 
-    /// The wheel, built as the tests of Rust are; its stubs are compared.
+    /// Builds the wheel with the profile of the Rust tests, and compares its stubs.
     fn build(&self, python: &Path) -> Result<PathBuf> {
         let out = wheels();
         if out.exists() {
@@ -124,7 +126,7 @@ impl Python {
     }
 }
 
-/// The types of the dashboard's scripts are checked.
+/// Checks the types of the dashboard's scripts.
 fn scripts(python: &Path) -> Result<()> {
     let compiler = ["--yes", "--package", "typescript@5.9", "tsc", "--project"];
     run(in_package(&python.with_file_name("npx"))
@@ -132,18 +134,19 @@ fn scripts(python: &Path) -> Result<()> {
         .arg(root().join("crates/cli/assets/dashboard/jsconfig.json")))
 }
 
-/// Installs a wheel in place of the one before.
+/// Installs a wheel and replaces the previous one.
 fn install(python: &Path, wheel: &Path) -> Result<()> {
     let options = ["-m", "pip", "install", "--quiet", "--force-reinstall", "--no-deps"];
     run(Command::new(python).args(options).arg(wheel))
 }
 
-/// The folder of what is built.
+/// Folder of the built wheels.
 fn wheels() -> PathBuf {
     target().join("python-wheel")
 }
 
-/// A program of an environment, in the folder of the package. Other programs of the environment are found first.
+/// Returns a command for a program of an environment, in the package's folder. The environment
+/// comes first in PATH.
 fn in_package(program: &Path) -> Command {
     let mut command = Command::new(program);
     command.current_dir(root().join("python"));
@@ -156,7 +159,7 @@ fn in_package(program: &Path) -> Command {
     command
 }
 
-/// The Pythons of this machine that the package runs on, one a minor version: those in PATH, and pyenv's.
+/// Finds the supported Pythons of this machine in PATH and in pyenv, one per minor version.
 fn interpreters() -> BTreeMap<u32, PathBuf> {
     let mut candidates = vec![PathBuf::from("python3")];
     candidates.extend((OLDEST..=NEWEST).map(|minor| PathBuf::from(format!("python3.{minor}"))));
@@ -175,13 +178,13 @@ fn interpreters() -> BTreeMap<u32, PathBuf> {
     found
 }
 
-/// The minor version of a Python 3 that can be started.
+/// Returns the minor version of a Python 3; `None` if it cannot be started.
 fn minor_of(interpreter: &Path) -> Option<u32> {
     let ask = "import sys; print(sys.version_info[1] if sys.version_info[0] == 3 else 0)";
     last_line(Command::new(interpreter).args(["-c", ask])).ok()?.parse().ok()
 }
 
-/// The oldest and the newest of them.
+/// Selects the oldest and the newest Python.
 fn tested(found: BTreeMap<u32, PathBuf>) -> Result<Vec<(u32, PathBuf)>> {
     let mut found: Vec<(u32, PathBuf)> = found.into_iter().collect();
     if found.is_empty() {
@@ -196,14 +199,14 @@ fn tested(found: BTreeMap<u32, PathBuf>) -> Result<Vec<(u32, PathBuf)>> {
     Ok(found)
 }
 
-/// The tests that an environment is for.
+/// Tests to run in an environment.
 #[derive(Clone, Copy)]
 enum Kind {
     Usual,
     Ray,
 }
 
-/// The Python of an environment with what the tests need.
+/// Returns the Python of an environment with the requirements of the tests.
 fn environment(minor: u32, interpreter: &Path, kind: Kind) -> Result<PathBuf> {
     let (list, folder) = match kind {
         Kind::Usual => ("requirements-dev.txt", format!("python-3.{minor}")),
@@ -213,7 +216,7 @@ fn environment(minor: u32, interpreter: &Path, kind: Kind) -> Result<PathBuf> {
     Ok(system::python_environment(&folder, interpreter, &list)?.join("python"))
 }
 
-/// The count in pytest's last line, such as `62 passed, 1 skipped in 9.56s`.
+/// Parses the count in the last line of pytest, such as `62 passed, 1 skipped in 9.56s`.
 fn passed_in(line: &str) -> usize {
     let count = || line.split_once(" passed")?.0.rsplit(' ').next()?.parse().ok();
     count().unwrap_or(0)

@@ -1,4 +1,4 @@
-//! Test programs of the workspace, built by cargo and run two at a time.
+//! Runs the test programs of the workspace two at a time.
 
 use std::io::{self, Read as _};
 use std::path::PathBuf;
@@ -12,38 +12,38 @@ use serde::Deserialize;
 use crate::process::{cargo, root, shown};
 use crate::tests::{Tests, passed_in};
 
-/// Programs that run at a time. Some compute and some wait, for a deadline, a lease or another process, so that one alone leaves half of
-/// the machine idle.
+/// Number of concurrent programs. Some compute and some wait for a deadline, a lease or another
+/// process, so a single program would leave half of the machine idle.
 const LANES: usize = 2;
 
-/// The time for which a process that a test program has left behind may hold its output.
+/// Maximum time that a leftover child process of a test program may keep its output open.
 const LEFT_BEHIND: Duration = Duration::from_secs(60);
 
-/// The variable from which a test program takes the number of tests that run at a time.
+/// Environment variable with the number of concurrent tests in a test program.
 const TEST_THREADS: &str = "RUST_TEST_THREADS";
 
-/// One more than there are cores, as some tests wait.
+/// One more than the number of cores, as some tests wait.
 fn test_threads() -> usize {
     1 + std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// A program that cargo has built.
+/// A test program built by cargo.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct TestProgram {
-    /// Its source, from the workspace's folder.
+    /// Source path, relative to the workspace.
     name: String,
     executable: PathBuf,
-    /// The package's folder, in which it runs.
+    /// Folder of the package, used as the working directory.
     folder: PathBuf,
 }
 
-/// A line that cargo prints, of what it has built or of something else.
+/// A JSON line printed by cargo.
 #[derive(Deserialize)]
 struct Message {
     reason: String,
 }
 
-/// A line of what it has built.
+/// A JSON line about a compiled artifact.
 #[derive(Deserialize)]
 struct Artifact {
     manifest_path: PathBuf,
@@ -62,7 +62,8 @@ struct Profile {
     test: bool,
 }
 
-/// Builds the workspace's test programs of some kinds, such as `--lib`, and runs them. What one prints is shown once it has ended.
+/// Builds and runs the test programs of the workspace of certain kinds, such as `--lib`. The output
+/// of a program is shown after it ends.
 pub(crate) fn run(kinds: &[&str]) -> Result<Tests> {
     let build = ["test", "--workspace", "--no-run", "--message-format", "json-render-diagnostics"];
     let mut build = cargo(build.iter().chain(kinds));
@@ -75,12 +76,12 @@ pub(crate) fn run(kinds: &[&str]) -> Result<Tests> {
     let programs = lines.lines().map(test_program).collect::<Result<Vec<_>>>()?;
     let mut programs: Vec<TestProgram> = programs.into_iter().flatten().collect();
     ensure!(!programs.is_empty(), "cargo has built no test program");
-    // As cargo ends with what needs most packages, whose tests take longest.
+    // Cargo builds the packages with the most dependencies last, and their tests take longest.
     programs.reverse();
     run_all(programs)
 }
 
-/// The test program of which a line tells; `None` of any other line.
+/// Parses the test program of a line; `None` for any other line.
 fn test_program(line: &str) -> Result<Option<TestProgram>> {
     let unread = || format!("a line of cargo: {line}");
     let message: Message = serde_json::from_str(line).with_context(unread)?;
@@ -99,7 +100,7 @@ fn test_program(line: &str) -> Result<Option<TestProgram>> {
     }))
 }
 
-/// Runs programs, all of them whatever they return.
+/// Runs all programs, even if some fail.
 fn run_all(programs: Vec<TestProgram>) -> Result<Tests> {
     let queue = Mutex::new(programs.into_iter());
     let ended = Mutex::new((Tests::default(), Vec::new()));
@@ -133,10 +134,11 @@ fn run_all(programs: Vec<TestProgram>) -> Result<Tests> {
 }
 
 impl TestProgram {
-    /// Runs it; all that it prints, and its exit status. Of what cargo would tell it, it is told its package's folder.
+    /// Runs the program and returns its output and exit status. Of the variables that cargo sets,
+    /// only the package's folder is set.
     ///
     /// # Errors
-    /// If it cannot be started, or a process that it has left behind keeps its output open.
+    /// If the program cannot be started, or a leftover child process keeps its output open.
     fn run(&self) -> Result<(String, ExitStatus)> {
         let (mut reader, writer) = io::pipe()?;
         let mut command = Command::new(&self.executable);
@@ -146,12 +148,12 @@ impl TestProgram {
             command.env(TEST_THREADS, test_threads().to_string());
         }
         let mut child = command.spawn().with_context(|| shown(&command))?;
-        drop(command); // with its ends of the pipe, so that reading ends
+        drop(command); // closes our ends of the pipe, so that the reader sees its end
         let (sender, printed) = mpsc::channel();
         std::thread::spawn(move || {
             let mut bytes = Vec::new();
             let read = reader.read_to_end(&mut bytes).map(|_| bytes);
-            drop(sender.send(read)); // nobody waits any more
+            drop(sender.send(read)); // the receiver may be gone
         });
         let status = child.wait()?;
         let printed = printed.recv_timeout(LEFT_BEHIND);
@@ -188,7 +190,8 @@ mod tests_of_programs {
         assert!(test_program(r#"{"reason":"compiler-artifact","executable":"/t/a-1"}"#).is_err());
     }
 
-    /// Scripts in place of programs: each runs in its folder, all run though one fails, and that one is named.
+    /// Scripts as programs: each runs in its folder, all run even if one fails, and the failed one
+    /// is named.
     #[test]
     #[cfg(unix)]
     fn all_programs_run_and_those_that_fail_are_named() {

@@ -1,4 +1,4 @@
-//! The system's packages that tests need besides Rust, installed by the package manager where they are missing.
+//! System packages that tests need in addition to Rust; the package manager installs missing ones.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,11 +10,11 @@ use crate::process::{run, succeeds, target};
 
 /// A package of the system.
 struct Package {
-    /// Its common name.
+    /// Common name.
     name: &'static str,
-    /// Its name on Debian and Ubuntu.
+    /// Name on Debian and Ubuntu.
     debian: &'static str,
-    /// Its purpose.
+    /// Purpose of the package.
     why: &'static str,
     is_installed: fn() -> bool,
 }
@@ -54,11 +54,12 @@ const DPKG: Package = Package {
     is_installed: || succeeds(Command::new("dpkg-deb").arg("--version")),
 };
 
-/// Gigabytes that what `cargo xtask test` builds takes below the target folder, and with `--all`, about.
+/// Approximate disk usage of the builds of `cargo xtask test` below the target folder, without and
+/// with `--all`, in gigabytes.
 const TEST_BUILDS_GB: [f64; 2] = [9.0, 15.0];
 
-/// Says so where the disk has less room than all builds of the tests need: a compiler that runs out of it in the middle gives
-/// many errors and hardly the reason. Where the room is not known nothing is said.
+/// Warns if the disk has too little space for all builds of the tests: a compiler that runs out of
+/// space produces many errors that hide the cause. No warning if the free space is unknown.
 pub(crate) fn warn_if_disk_is_small(all: bool) {
     let needed = TEST_BUILDS_GB[usize::from(all)];
     let near = target();
@@ -77,28 +78,29 @@ pub(crate) fn warn_if_disk_is_small(all: bool) {
     }
 }
 
-/// The fourth column of the second line that `df -Pk` prints, from kilobytes.
+/// Parses the free space from the fourth column of the second line of `df -Pk`, in kilobytes.
 fn free_gb(text: &str) -> Option<f64> {
     let kilobytes: f64 = text.lines().nth(1)?.split_whitespace().nth(3)?.parse().ok()?;
     Some(kilobytes * 1024.0 / 1e9)
 }
 
-/// PostgreSQL's programs, which tests need to start servers of their own.
+/// Provides PostgreSQL; tests start their own servers.
 pub(crate) fn provide_postgresql() -> Result<()> {
     POSTGRESQL.provide()
 }
 
-/// Provides Python, which runs the scripts of tests.
+/// Provides Python for the scripts of tests.
 pub(crate) fn provide_python() -> Result<()> {
     PYTHON.provide()
 }
 
-/// Provides a browser, in which tests open the dashboard.
+/// Provides a browser for tests of the dashboard.
 pub(crate) fn provide_browser() -> Result<()> {
     CHROMIUM.provide()
 }
 
-/// The programs of a Python environment with the packages of a list, made anew where it is missing or its list has changed.
+/// Returns the programs of a Python environment with the packages of a list. Recreates the
+/// environment if it is missing or the list has changed.
 pub(crate) fn python_environment(
     folder: &Path,
     interpreter: &Path,
@@ -123,12 +125,12 @@ pub(crate) fn python_environment(
     Ok(programs)
 }
 
-/// Installs a C++ compiler if there is none: it builds libFuzzer.
+/// Provides a C++ compiler, which builds libFuzzer.
 pub(crate) fn provide_cpp_compiler() -> Result<()> {
     CPP_COMPILER.provide()
 }
 
-/// Provides dpkg-deb, which builds the package for Debian.
+/// Provides dpkg-deb, which builds the Debian package.
 pub(crate) fn provide_dpkg() -> Result<()> {
     DPKG.provide()
 }
@@ -155,7 +157,7 @@ impl Package {
         Ok(())
     }
 
-    /// `apt-get` as root.
+    /// Returns an `apt-get` command that runs as root.
     fn apt_get(&self, arguments: &[&str]) -> Result<Command> {
         let is_root = Path::new("/proc/self").metadata().is_ok_and(|this| {
             use std::os::unix::fs::MetadataExt as _;
@@ -175,13 +177,13 @@ impl Package {
     }
 }
 
-/// As the crates that build C++ choose it.
+/// Returns the C++ compiler, with the same choice as crates that build C++.
 fn compiler() -> std::ffi::OsString {
     std::env::var_os("CXX").unwrap_or_else(|| "c++".into())
 }
 
-/// Returns the folders that may hold PostgreSQL's programs: those in `PATH`, and those where systems put the programs
-/// that only their own scripts start.
+/// Returns the folders that may contain PostgreSQL's programs: those in `PATH`, and version folders
+/// of distributions, which are not in `PATH`.
 fn folders() -> Vec<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let mut folders: Vec<PathBuf> = std::env::split_paths(&path).collect();

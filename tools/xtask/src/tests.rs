@@ -1,4 +1,5 @@
-//! Runs of `cargo test` whose passed tests are counted, and the table of stages that ends a run of `cargo xtask test`.
+//! Runs of `cargo test` with a count of passed tests, and the table of stages at the end of
+//! `cargo xtask test`.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
@@ -11,18 +12,18 @@ use serde::{Deserialize, Serialize};
 
 use crate::process::{shown, target};
 
-/// The count of tests that passed.
+/// Number of passed tests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tests {
     pub(crate) passed: usize,
 }
 
-/// Runs a command of `cargo test`, shows what it prints and counts.
+/// Runs a `cargo test` command, forwards its output, and counts passed tests.
 pub(crate) fn run(command: &mut Command) -> Result<Tests> {
     counted(command, passed_in)
 }
 
-/// The same of any command of tests, whose lines are counted by `count`.
+/// Runs any test command; `count` extracts the number of passed tests from a line of output.
 pub(crate) fn counted(command: &mut Command, count: impl Fn(&str) -> usize) -> Result<Tests> {
     eprintln!("xtask: {}", shown(command));
     let mut child = command
@@ -46,7 +47,7 @@ pub(crate) fn counted(command: &mut Command, count: impl Fn(&str) -> usize) -> R
     Ok(tests)
 }
 
-/// The count in a line such as `test result: ok. 12 passed; 0 failed; 1 ignored; ...`.
+/// Parses the count in a line like `test result: ok. 12 passed; 0 failed; 1 ignored; ...`.
 pub(crate) fn passed_in(line: &str) -> usize {
     let count = || {
         let rest = line.split_once("test result: ok. ")?.1;
@@ -55,30 +56,30 @@ pub(crate) fn passed_in(line: &str) -> usize {
     count().unwrap_or(0)
 }
 
-/// A part of `cargo xtask test`.
+/// A stage of `cargo xtask test`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Stage {
     name: String,
     seconds: f64,
-    /// Tests that passed in it, where it runs such.
+    /// Number of passed tests, if the stage runs tests.
     passed: Option<usize>,
 }
 
-/// The stages that passed so far.
+/// The stages that have passed so far.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Stages(Vec<Stage>);
 
 impl Stages {
-    /// Those that the last `cargo xtask test` passed, which `--rest` goes on from.
+    /// Reads the stages of the last successful `cargo xtask test`, from which `--rest` continues.
     pub(crate) fn recorded() -> Result<Self> {
         let missing = "--rest goes on from a `cargo xtask test` that passed, and there is none: run that first, or --all";
         let text = fs::read_to_string(record()).context(missing)?;
         serde_json::from_str(&text).context(missing)
     }
 
-    /// No run has passed until it has.
+    /// Deletes the record at the start of a run, as the run may fail.
     pub(crate) fn forget() {
-        // Where there is no record, there is none to forget.
+        // The record may not exist.
         drop(fs::remove_file(record()));
     }
 
@@ -110,7 +111,7 @@ impl Stages {
         Ok(())
     }
 
-    /// The table, and the sum of tests and seconds as its last line.
+    /// Prints the table; its last line has the total numbers of tests and seconds.
     pub(crate) fn print(&self) {
         for line in self.table() {
             eprintln!("{line}");

@@ -1,26 +1,27 @@
-//! `check` and `test`: what must hold before a change is taken.
+//! `check` and `test`: requirements for a change to be accepted.
 //!
-//! Test programs are built by plain `cargo test` even where another runner is installed, so that one command means one check on
-//! every machine; documentation tests are part of it.
+//! Tests use plain `cargo test` even if another runner is installed, so that a command performs the
+//! same checks on every machine. This includes documentation tests.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Context as _, Result, bail};
 
 use crate::api;
 use crate::fuzz::Fuzz;
 use crate::ignored_tests::{Marked, Need};
 use crate::mutants::Mutants;
-use crate::process::{cargo, root, run, succeeds, target};
+use crate::process::{cargo, cargo_in, root, run, succeeds, target};
 use crate::production;
 use crate::python::Python;
 use crate::side_by_side;
 use crate::system;
 use crate::tests::{self, Stages};
+use crate::workspace::RESEARCH;
 
-/// Format, lints, unit tests, documentation.
+/// Checks format, lints, unit tests and documentation.
 pub(crate) fn check() -> Result<()> {
     format_and_lints()?;
     run(&mut cargo(["test", "--workspace", "--lib", "--bins"]))?;
@@ -34,19 +35,23 @@ pub(crate) fn check() -> Result<()> {
 /// Options of `cargo xtask test`.
 #[derive(clap::Args)]
 pub(crate) struct Test {
-    /// Also the tests with PostgreSQL and Python, comparisons with published data, mutants but for those of services, and the feature otlp
+    /// Also run tests with PostgreSQL and Python, comparisons with published data, mutants except
+    /// those of services, and the feature otlp
     #[arg(long)]
     all: bool,
-    /// Only what --all adds: to go on where `cargo xtask test` ended
+    /// Run only the additional stages of --all, to continue after `cargo xtask test`
     #[arg(long, conflicts_with = "all")]
     rest: bool,
-    /// As --all, and the long forms of tests, such as audits with a million trials, in a release build, all mutants, and fuzzing
+    /// Like --all, plus the long forms of tests in a release build, such as audits with a million
+    /// trials, all mutants, and fuzzing
     #[arg(long)]
     long: bool,
-    /// With --all or --rest: fail where the published data are not there, instead of listing the tests that were not run
+    /// With --all or --rest: fail if the published data are missing, instead of listing the tests
+    /// that were not run
     #[arg(long)]
     require_data: bool,
-    /// With --all or --rest: delete what stages have built as soon as no later stage needs it, on a machine with little disk
+    /// With --all or --rest: delete build artifacts as soon as no later stage needs them, for
+    /// machines with little disk space
     #[arg(long, conflicts_with = "long")]
     discard: bool,
 }
@@ -92,7 +97,8 @@ impl Test {
         Ok(())
     }
 
-    /// Stages that need more than a toolchain, or more than minutes; the needs that were met.
+    /// Runs the stages that need more than a toolchain or take long, and returns the needs that
+    /// were met.
     fn more(&self, stages: &mut Stages) -> Result<Vec<Need>> {
         let mut met = vec![Need::PostgreSql, Need::Python];
         system::provide_postgresql()?;
@@ -109,7 +115,7 @@ impl Test {
             met.push(Need::Data);
         }
         stages.tests("feature otlp", with_otlp)?;
-        stages.step("program without research", without_research)?;
+        stages.tests("research", research)?;
         stages.step("packages", || packages(self.long))?;
         stages.step("public interface of the library", api::check)?;
         self.discard(&target(), &["api"])?;
@@ -126,7 +132,7 @@ impl Test {
         Ok(met)
     }
 
-    /// Deletes the folders below this one whose names begin so, if that is wanted.
+    /// With `--discard`, deletes the subfolders with one of these prefixes in their names.
     fn discard(&self, below: &Path, names: &[&str]) -> Result<()> {
         if !self.discard || !below.is_dir() {
             return Ok(());
@@ -143,7 +149,7 @@ impl Test {
     }
 }
 
-/// Stages that need a Rust toolchain and nothing else.
+/// Runs the stages that need only a Rust toolchain.
 fn first(stages: &mut Stages) -> Result<()> {
     stages.step("format and lints", format_and_lints)?;
     stages.tests("unit tests", || side_by_side::run(&["--lib", "--bins"]))?;
@@ -154,7 +160,8 @@ fn first(stages: &mut Stages) -> Result<()> {
     stages.step("documentation", documentation)
 }
 
-/// Helm chart, alerts, Grafana dashboard and scripts of `deploy`: linted, rendered, compared with schemas and with the metrics there are.
+/// Checks the files of `deploy` (Helm chart, alerts, Grafana dashboard, scripts): lints and renders
+/// them, and compares them with schemas and the existing metrics.
 fn files_for_operators() -> Result<()> {
     let tools = target().join("deploy-tools");
     let mut check = Command::new("python3");
@@ -162,30 +169,26 @@ fn files_for_operators() -> Result<()> {
     run(check.arg("--require-all"))
 }
 
-/// Lints the program with its feature `otlp`, and tests what it does only with it.
+/// Lints the program with the feature `otlp`, and runs the tests of this feature.
 fn with_otlp() -> Result<tests::Tests> {
-    // Of the whole workspace, so that only the program is compiled anew.
+    // Selects the whole workspace, so that only the program is recompiled.
     let with = ["--workspace", "--features", "fedbo-cli/otlp"];
     let lint = [&["clippy"], &with[..], &["--all-targets", "--", "-D", "warnings"]].concat();
     run(&mut cargo(lint))?;
-    tests::run(&mut cargo([&["test"], &with[..], &["--test", "otlp"]].concat()))
+    tests::run(&mut cargo([&["test"], &with[..], &["--test", "services", "otlp::"]].concat()))
 }
 
-/// Lints the program for agents, which is built without the papers' experiments, and checks that it links none of them.
-fn without_research() -> Result<()> {
-    const PROGRAM: [&str; 3] = ["--package", "fedbo-cli", "--no-default-features"];
-    run(&mut cargo([&["clippy"], &PROGRAM[..], &["--", "-D", "warnings"]].concat()))?;
-    let tree = [&["tree", "--edges", "normal", "--prefix", "none"], &PROGRAM[..]].concat();
-    let tree = cargo(tree).output().context("cargo tree")?;
-    ensure!(tree.status.success(), "cargo tree failed");
-    let tree = String::from_utf8(tree.stdout).context("cargo tree")?;
-    let linked = tree.lines().find(|line| line.contains("/research/"));
-    ensure!(linked.is_none(), "the program for agents links {}", linked.unwrap_or_default());
-    Ok(())
+/// Lints, tests and documentation of the workspace `research`.
+fn research() -> Result<tests::Tests> {
+    lint(RESEARCH)?;
+    let passed = tests::run(&mut cargo_in(RESEARCH, ["test", "--workspace", "--no-fail-fast"]))?;
+    let mut doc = cargo_in(RESEARCH, ["doc", "--workspace", "--no-deps"]);
+    run(doc.env("RUSTDOCFLAGS", "-D warnings"))?;
+    Ok(passed)
 }
 
-/// Packs the crates that may be published, each with what it says of itself and what it depends on; with `builds` also builds each from
-/// its package alone. Nothing is uploaded.
+/// Packs the publishable crates with their metadata and dependencies; with `builds`, also builds
+/// each crate from its package. Nothing is uploaded.
 fn packages(builds: bool) -> Result<()> {
     let mut pack = cargo(["publish", "--dry-run", "--workspace", "--allow-dirty"]);
     if !builds {
@@ -197,8 +200,13 @@ fn packages(builds: bool) -> Result<()> {
 fn format_and_lints() -> Result<()> {
     component("rustfmt", "fmt")?;
     component("clippy", "clippy")?;
-    run(&mut cargo(["fmt", "--all", "--check"]))?;
-    run(&mut cargo(["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))
+    lint("")
+}
+
+fn lint(workspace: &str) -> Result<()> {
+    run(&mut cargo_in(workspace, ["fmt", "--all", "--check"]))?;
+    let clippy = ["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"];
+    run(&mut cargo_in(workspace, clippy))
 }
 
 fn documentation() -> Result<()> {
@@ -206,7 +214,7 @@ fn documentation() -> Result<()> {
     run(doc.env("RUSTDOCFLAGS", "-D warnings"))
 }
 
-/// Adds a component of the toolchain that is not there yet.
+/// Installs a component of the toolchain if it is missing.
 fn component(name: &str, verb: &str) -> Result<()> {
     if succeeds(&mut cargo([verb, "--version"])) {
         return Ok(());
@@ -215,8 +223,8 @@ fn component(name: &str, verb: &str) -> Result<()> {
     run(Command::new("rustup").args(["component", "add", name]))
 }
 
-/// FEDBO_DATA, or ../shared/data where that exists. A folder that FEDBO_DATA names is taken to be there: a test that does not
-/// find its part fails.
+/// Returns FEDBO_DATA, or ../shared/data if it exists. The folder in FEDBO_DATA is not checked: a
+/// test fails if it does not find its data set.
 pub(crate) fn data_folder() -> Option<PathBuf> {
     std::env::var_os("FEDBO_DATA")
         .map(PathBuf::from)

@@ -1,4 +1,4 @@
-//! The packages of the workspace, as its manifest lists them.
+//! Packages of the product and of `research`, as listed in the manifests of the two workspaces.
 
 use std::fs;
 use std::path::Path;
@@ -8,12 +8,24 @@ use serde::Deserialize;
 
 use crate::process::root;
 
-/// A package of the workspace.
+/// The folders of the two workspaces.
+pub(crate) const WORKSPACES: [&str; 2] = ["", RESEARCH];
+/// The folder of the workspace `research`.
+pub(crate) const RESEARCH: &str = "research";
+
+/// A package of a workspace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Package {
     pub(crate) name: String,
-    /// Its folder, from the workspace's.
+    /// Path of the package, relative to the project.
     pub(crate) folder: String,
+}
+
+impl Package {
+    /// Folder of its workspace, relative to the project.
+    pub(crate) fn workspace(&self) -> &'static str {
+        if self.folder.starts_with(RESEARCH) { RESEARCH } else { "" }
+    }
 }
 
 #[derive(Deserialize)]
@@ -36,16 +48,17 @@ struct Named {
     name: String,
 }
 
-/// All packages but this one, whose sources name what it looks for in those of the others.
+/// Lists all packages except xtask: its own sources contain the texts that it searches for.
 pub(crate) fn packages() -> Result<Vec<Package>> {
-    let Workspace { workspace } = read(&root().join("Cargo.toml"))?;
-    let package = |folder: String| {
-        let manifest: Manifest = read(&root().join(&folder).join("Cargo.toml"))?;
-        let name = manifest.package.name;
-        Ok(Package { name, folder })
-    };
-    let all: Result<Vec<Package>> = workspace.members.into_iter().map(package).collect();
-    let mut all = all?;
+    let mut all = Vec::new();
+    for of in WORKSPACES {
+        let Workspace { workspace } = read(&root().join(of).join("Cargo.toml"))?;
+        for member in workspace.members {
+            let folder = if of.is_empty() { member } else { format!("{of}/{member}") };
+            let manifest: Manifest = read(&root().join(&folder).join("Cargo.toml"))?;
+            all.push(Package { name: manifest.package.name, folder });
+        }
+    }
     all.retain(|package| package.name != env!("CARGO_PKG_NAME"));
     Ok(all)
 }
@@ -61,8 +74,9 @@ mod tests_of_rooms {
 
     use super::*;
 
-    /// The rooms of `crates`, the lowest first, as ARCHITECTURE.md has them; those of one line know nothing of each other.
-    const ROOMS: [&[&str]; 10] = [
+    /// Rooms of `crates` from bottom to top, as in ARCHITECTURE.md. Rooms of the same line are
+    /// independent.
+    const ROOMS: [&[&str]; 11] = [
         &["core"],
         &["gp"],
         &["strategies", "privacy"],
@@ -71,22 +85,21 @@ mod tests_of_rooms {
         &["games", "report"],
         &["federated"],
         &["net", "fedbo"],
+        &["console"],
         &["cli"],
         &["python"],
     ];
 
-    /// Dependencies of rooms on what stands outside.
-    const EXCEPTIONS: [(&str, &str); 4] = [
-        // By a feature that is on unless it is turned off.
-        ("cli", "research"),
-        // Named places at which tests let the process die: nothing in every other build.
+    /// Allowed dependencies of rooms on packages outside `crates`.
+    const EXCEPTIONS: [(&str, &str); 3] = [
+        // Failpoints, which do nothing in normal builds.
         ("store", "tools"),
         ("net", "tools"),
-        // No code: one set of features of dependencies.
+        // The crate without code that unifies the features of dependencies.
         ("cli", "tools"),
     ];
 
-    /// Programs of one room that know nothing of each other, not even in their tests.
+    /// Independent programs of one room; not even their tests may use each other.
     const APART: [&str; 4] = ["fedbo-agent", "fedbo-coordinator", "fedbo-helper", "fedbo-peer"];
 
     #[derive(Deserialize)]
@@ -101,7 +114,7 @@ mod tests_of_rooms {
         read(&root().join(&package.folder).join("Cargo.toml")).unwrap()
     }
 
-    /// The room of a package, and its line; none outside `crates`.
+    /// Returns the room of a package and its line; `None` for a package outside `crates`.
     fn room(package: &Package) -> (&str, Option<usize>) {
         let mut parts = package.folder.split('/');
         match (parts.next(), parts.next()) {
@@ -142,6 +155,34 @@ mod tests_of_rooms {
             let mut all = dependencies.keys().chain(in_tests.keys());
             let other = all.find(|other| *other != name && APART.contains(&other.as_str()));
             assert_eq!(other, None, "{name}");
+        }
+    }
+
+    #[derive(Deserialize)]
+    struct Profiles {
+        profile: BTreeMap<String, toml::Table>,
+    }
+
+    /// Both workspaces share what they build, so a package has the same settings in both.
+    #[test]
+    fn profiles_are_the_same_in_both_workspaces() {
+        let [ours, theirs]: [Profiles; 2] =
+            WORKSPACES.map(|of| read(&root().join(of).join("Cargo.toml")).unwrap());
+        for name in ["dev", "release"] {
+            let (ours, theirs) = (&ours.profile[name], &theirs.profile[name]);
+            let packages = |profile: &toml::Table| profile["package"].as_table().unwrap().clone();
+            let (of_ours, of_theirs) = (packages(ours), packages(theirs));
+            for (package, setting) in &of_ours {
+                if let Some(other) = of_theirs.get(package) {
+                    assert_eq!(setting, other, "{name}: {package}");
+                }
+            }
+            let general = |profile: &toml::Table| {
+                let mut rest = profile.clone();
+                rest.remove("package");
+                rest
+            };
+            assert_eq!(general(ours), general(theirs), "{name}");
         }
     }
 }

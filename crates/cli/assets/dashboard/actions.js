@@ -1,22 +1,22 @@
 // @ts-check
-/** Actions on a study: a point is added, failed trials are tried again, the study is stopped. For `fedbo dashboard --actions`. */
+/** Actions on a study, enabled by `fedbo dashboard --actions`: add a point, retry failed trials, stop the study. */
 import { ask, get, h, settle, words } from "./dom.js";
 
-/** Trials of one request, which has a limit of its length. */
+/** Maximum number of trials per request, whose length is limited. */
 const TRIALS = 5000;
-/** Time after which the page says what an action may wait for. */
+/** Time after which the page explains a possible wait. */
 const SLOW_MS = 2000;
 
 export class Actions {
   /** @param {string} base the study's address */
   constructor(base) {
     this.base = base;
-    /** Numbers of trials that were put in line again by this page, before the events say so. @type {Set<number>} */
+    /** Numbers of trials retried by this page, known before the events report them. @type {Set<number>} */
     this.retried = new Set();
   }
 
   /**
-   * Does one action; an error in the server's words otherwise.
+   * Requests an action. Throws an error with the server's message if it fails.
    * @param {string} name
    * @param {object} body
    */
@@ -29,7 +29,7 @@ export class Actions {
   }
 
   /**
-   * Does something once a button is pressed, and says below what came of it.
+   * Runs the work of a pressed button, and shows its result below.
    * @param {HTMLButtonElement} button
    * @param {HTMLElement} line
    * @param {() => Promise<string>} work
@@ -37,7 +37,7 @@ export class Actions {
   async press(button, line, work) {
     button.setAttribute("aria-disabled", "true");
     say(line, "…");
-    const slow = setTimeout(() => say(line, "Still waiting: another program may hold the storage, for which up to 30 s are given."), SLOW_MS);
+    const slow = setTimeout(() => say(line, "Still waiting: another program may hold the storage; the request waits up to 30 s."), SLOW_MS);
     try {
       say(line, await work());
     } catch (error) {
@@ -48,11 +48,11 @@ export class Actions {
   }
 
   /**
-   * A button that tries failed trials again.
+   * Creates a button that retries failed trials.
    * @param {number[]} numbers
    * @param {string} label
-   * @param {string} which what they have in common, for those who hear the label alone
-   * @param {HTMLElement} line for what comes of it
+   * @param {string} which the common property of the trials, for screen readers
+   * @param {HTMLElement} line shows the result
    */
   retry(numbers, label, which, line) {
     /** @type {HTMLButtonElement} */
@@ -69,7 +69,7 @@ export class Actions {
   }
 
   /**
-   * The form for a point of one's own.
+   * Creates the form for a point of the user.
    * @param {any[]} parameters
    * @param {() => any} best the best trial so far, or null
    */
@@ -81,7 +81,7 @@ export class Actions {
       const trial = best();
       if (trial === null) return say(line, "No trial has a value yet.");
       for (const each of fields) each.field.value = String(trial.parameters[each.name] ?? "");
-      say(line, `These are the values of trial ${trial.number}; change what is to be tried.`);
+      say(line, `These are the values of trial ${trial.number}; edit them before adding the point.`);
     });
     return h("form", { class: "point", onsubmit: (/** @type {Event} */ event) => {
       event.preventDefault();
@@ -96,16 +96,16 @@ export class Actions {
   }
 
   /**
-   * The button that stops the study, after a question.
+   * Creates the button that stops the study after a confirmation.
    * @param {string} name
-   * @param {() => number} running the number of trials that run
-   * @param {() => Promise<void>} stopped shows that it was stopped
+   * @param {() => number} running the number of running trials
+   * @param {() => Promise<void>} stopped updates the page after the stop
    */
   stop(name, running, stopped) {
     const line = answer();
     const open = action("Stop the study…", () => {
       if (dialog.open) return;
-      told.textContent = running() === 0 ? "No trial runs now." : `Trials that run now are still told: ${running()}.`;
+      told.textContent = running() === 0 ? "No trial is running." : `Running trials will still be told: ${running()}.`;
       dialog.showModal();
     });
     const told = h("p", {});
@@ -119,7 +119,7 @@ export class Actions {
     });
     const dialog = /** @type {HTMLDialogElement} */ (h("dialog", { "aria-labelledby": "stop-question", "aria-describedby": "stop-effect" },
       h("h2", { id: "stop-question" }, `Stop ${name}?`),
-      h("p", { id: "stop-effect" }, "Whoever tunes it now, on any machine, begins no further trial. A fedbo tune that is started later goes on."),
+      h("p", { id: "stop-effect" }, "Programs that tune it now, on any machine, start no further trial. A fedbo tune started later continues the study."),
       told,
       h("div", { class: "action" }, action("Let it run", () => dialog.close(), { autofocus: true }), yes)));
     return h("div", { class: "action" }, open, line, dialog);
@@ -134,7 +134,7 @@ function action(label, pressed, more = {}) {
   return button;
 }
 
-/** A line for what came of an action; it is read aloud when it changes. */
+/** A line for the result of an action. Screen readers announce its changes. */
 export function answer() {
   return h("p", { class: "answer", role: "status" });
 }
@@ -154,7 +154,7 @@ function field(parameter, id) {
   return /** @type {HTMLInputElement} */ (h("input", { ...about, inputmode: "decimal", autocomplete: "off", spellcheck: "false" }));
 }
 
-/** The values that a parameter may have. @param {any} parameter */
+/** The allowed values of a parameter. @param {any} parameter */
 function hint(parameter) {
   if (parameter.choices) return "one of these";
   const step = parameter.step === null || parameter.step === undefined ? "" : `, by ${parameter.step}`;

@@ -1,11 +1,11 @@
 // @ts-check
-/** Tables that can be kept as a file of comma-separated values. */
+/** Tables that can be downloaded as CSV files. */
 import { h, table } from "./dom.js";
 import { keep } from "./picture.js";
 
 /** @typedef {Node | string | number | null | undefined} Cell */
 
-/** A cell as text: the whole value where only a part of it is shown. @param {Cell} cell */
+/** The text of a cell, in full even if only a part is shown. @param {Cell} cell */
 function text(cell) {
   if (cell instanceof HTMLElement) return cell.dataset.value ?? cell.textContent ?? "";
   const shown = cell instanceof Node ? cell.textContent ?? "" : String(cell ?? "");
@@ -13,7 +13,7 @@ function text(cell) {
 }
 
 /**
- * A value by the rules of the program's own tables: on one line, and after a `'` where a spreadsheet would take it for a formula.
+ * Escapes a value as the program's own tables do: on one line, and with a leading `'` if a spreadsheet would read it as a formula.
  * @param {string} value
  */
 function escaped(value) {
@@ -29,8 +29,8 @@ function quoted(cell) {
 }
 
 /**
- * A button that keeps rows as a file.
- * @param {string} name the file's, without its ending
+ * Creates a button that downloads rows as a file.
+ * @param {string} name the file name without its extension
  * @param {string[]} heads
  * @param {Cell[][]} rows
  */
@@ -44,7 +44,7 @@ export function csvButton(name, heads, rows) {
 }
 
 /**
- * A table with such a button below it, which keeps all rows where only the first are shown, or the last ones.
+ * Creates a table with a download button. The file has all rows, even if the table shows only the first or last ones.
  * @param {string} label
  * @param {string[]} heads
  * @param {Cell[][]} rows

@@ -1,18 +1,18 @@
 // @ts-check
-/** Building blocks of the pages. Text goes into a page as text, never as HTML. */
+/** Building blocks of the pages. Text is always inserted as text, never as HTML. */
 
-/** Characters that turn the direction of what follows them, so that a name could read as another one. */
+/** Characters that change the text direction, which could make a name read as another one. */
 const TURNS = /[\u202a-\u202e\u2066-\u2069]/g;
 
-/** A text in which such characters are seen. @param {string} text */
+/** Makes characters that change the text direction visible. @param {string} text */
 export function visible(text) {
   return text.replace(TURNS, (turn) => `‹U+${turn.charCodeAt(0).toString(16).toUpperCase()}›`);
 }
 
-/** Listeners of elements by the type of event. @type {WeakMap<Element, Record<string, (event: Event) => void>>} */
+/** Event listeners of elements, by the type of event. @type {WeakMap<Element, Record<string, (event: Event) => void>>} */
 const listeners = new WeakMap();
 
-/** Has an event heard by the listener that its element has now. @param {Event} event */
+/** Passes an event to the current listener of its element. @param {Event} event */
 function hear(event) {
   if (event.currentTarget instanceof Element) listeners.get(event.currentTarget)?.[event.type]?.(event);
 }
@@ -24,7 +24,7 @@ function listen(element, heard) {
 }
 
 /**
- * An element with attributes and children. An attribute whose name begins with "on" is a listener.
+ * Creates an element with attributes and children. Attributes with names that start with "on" are listeners.
  * @param {string} tag
  * @param {Record<string, any>} attributes
  * @param {...(Node | string | number | null | undefined)} children
@@ -50,12 +50,12 @@ function nodes(children) {
     .map((child) => (child instanceof Node ? child : new Text(visible(String(child)))));
 }
 
-/** Attributes that a page gives to an element after it was made. */
+/** Attributes that a page sets after it has created an element. */
 const GIVEN_LATER = ["id", "open"];
 
 /**
- * Gives a place other children. What was there already stays the same element, and with it the keyboard's place, what is scrolled and
- * what is unfolded. A child that is itself kept between two calls must be a direct child of the place.
+ * Updates the children of an element. Matching elements are kept, and with them the focus, scroll positions and open details. A child
+ * that the caller keeps between two calls must be a direct child of the element.
  * @param {Element} place
  * @param {...(Node | string | number | null | undefined)} children
  */
@@ -97,7 +97,7 @@ function arrange(place, children) {
   }
 }
 
-/** What a node stands for among those beside it: a row is known by its head. @param {Node} node */
+/** Identifies a node among its siblings. A row is identified by its head. @param {Node} node */
 function key(node) {
   if (node instanceof HTMLTableRowElement) return `row ${node.cells[0]?.textContent}`;
   return node instanceof Element ? `${node.nodeName} ${node.className}` : node.nodeName;
@@ -115,13 +115,13 @@ function become(old, fresh) {
   arrange(old, [...fresh.childNodes]);
 }
 
-/** What an error says. @param {unknown} error */
+/** The message of an error. @param {unknown} error */
 export function words(error) {
   return error instanceof Error ? error.message : String(error);
 }
 
 /**
- * A number for people: six digits, and all digits of a whole number.
+ * Formats a number with six digits, or an integer with all of its digits.
  * @param {number | null | undefined} value
  */
 export function number(value) {
@@ -132,7 +132,7 @@ export function number(value) {
 }
 
 /**
- * A time as a duration for people.
+ * Formats a time in seconds as a duration.
  * @param {number | null | undefined} seconds
  */
 export function duration(seconds) {
@@ -144,20 +144,20 @@ export function duration(seconds) {
 }
 
 /**
- * The answer of an address; an error in the server's words otherwise.
+ * Fetches an address. Throws an error with the server's message if it fails.
  * @param {string} address
  * @param {RequestInit} options
  */
 export async function ask(address, options = {}) {
   const response = await fetch(address, options).catch(() => { throw new Error("no answer"); });
   if (response.ok) return response;
-  // What stands between may answer with a page of its own.
+  // A proxy may answer with a page of its own.
   const isText = response.headers.get("content-type")?.startsWith("text/plain") ?? false;
   throw new Error(isText ? await response.text() : `the answer was ${response.status} ${response.statusText}`);
 }
 
 /**
- * The JSON at an address; an error in the server's words otherwise.
+ * Fetches JSON. Throws an error with the server's message if it fails.
  * @param {string} address
  */
 export async function get(address) {
@@ -165,7 +165,7 @@ export async function get(address) {
 }
 
 /**
- * The view that the address holds.
+ * The view given by the URL.
  * @returns {URLSearchParams}
  */
 export function view() {
@@ -173,7 +173,7 @@ export function view() {
 }
 
 /**
- * Changes the view in the address, so that a link holds it.
+ * Changes the view in the URL, so that links can contain it.
  * @param {Record<string, string | null>} changes
  */
 export function setView(changes) {
@@ -186,7 +186,7 @@ export function setView(changes) {
 }
 
 /**
- * Says whether what is shown is live.
+ * Shows the state of the connection.
  * @param {string} text
  * @param {boolean} lost
  */
@@ -198,7 +198,7 @@ export function connection(text, lost = false) {
 }
 
 /**
- * A table that scrolls by itself where it is wider than the page.
+ * Creates a table that scrolls if it is wider than the page.
  * @param {string} label
  * @param {string[]} heads
  * @param {(Node | string | number | null | undefined)[][]} rows the first cell of each is its head
@@ -212,25 +212,25 @@ export function table(label, heads, rows) {
 }
 
 /**
- * A list of facts with their names.
+ * Creates a list of named facts.
  * @param {[string, any][]} facts
  */
 export function factList(facts) {
   return facts.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value)));
 }
 
-/** The colour that a name of the style sheet has now. @param {string} name */
+/** The current value of a colour in the style sheet. @param {string} name */
 export const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
-/** Steps of an axis of whole numbers. */
+/** Steps of an axis of integers. */
 const WHOLE = Array.from({ length: 10 }, (_, power) => [1, 2, 5].map((digit) => digit * 10 ** power)).flat();
 
-/** An axis of whole numbers. @param {string} label */
+/** An axis of integers. @param {string} label */
 export function wholeAxis(label) {
   return { ...axis(), label, incrs: WHOLE };
 }
 
-/** What the axes of all charts share. */
+/** Common options of the axes of all charts. */
 export function axis() {
   return { font: '12px "Noto Sans", sans-serif', labelFont: 'bold 12px "Noto Sans", sans-serif', stroke: colour("--quiet"), grid: { stroke: colour("--line"), width: 1 }, ticks: { stroke: colour("--line") } };
 }

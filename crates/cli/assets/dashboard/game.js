@@ -14,7 +14,7 @@ export class Game {
     this.shown = "";
     this.n_players = 0;
     this.n_rounds = 0;
-    /** Charts by what they show, which stay as rounds come. @type {Map<string, Lines>} */
+    /** Charts by title. They are kept when new rounds arrive. @type {Map<string, Lines>} */
     this.charts = new Map();
     this.actions = h("div", { class: "pictures" });
   }
@@ -78,7 +78,7 @@ export class Game {
 
 /** The colour of a player. @param {number} index */
 const hue = (index) => `--arm-${index % N_COLOURS}`;
-/** Dashes tell players apart where colours repeat. @param {number} index */
+/** Dash patterns distinguish players when colours repeat. @param {number} index */
 const dash = (index) => [[], [8, 4], [2, 3]][Math.floor(index / N_COLOURS) % 3];
 
 /**
@@ -91,7 +91,7 @@ function allRounds(players, rounds) {
   return csvTable("actions and payoffs by round", heads, rows, 50);
 }
 
-/** A value of an action: a number in six digits, with all of them in the file. @param {string | undefined} value */
+/** Formats a value of an action: numbers with six digits on the page and all digits in the file. @param {string | undefined} value */
 function shortened(value) {
   if (value === undefined || value === "" || !Number.isFinite(Number(value))) return value;
   const cell = h("td", {}, number(Number(value)));

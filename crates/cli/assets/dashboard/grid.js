@@ -1,9 +1,9 @@
 // @ts-check
-/** Agents by rounds: where each query came from, and whether it helped. */
+/** Grid of agents and rounds: the source of each query, and whether it helped. */
 import { colour, h, settle } from "./dom.js";
 import { SvgContext, pictureButtons } from "./picture.js";
 
-/** The kinds of queries, with their colours. @type {[string, string, string][]} */
+/** The kinds of queries with their colours. @type {[string, string, string][]} */
 export const KINDS = [
   ["start", "initial or random", "--kind-start"],
   ["own", "own model", "--kind-own"],
@@ -12,7 +12,7 @@ export const KINDS = [
 ];
 
 /**
- * The kind of a query by its source. Below a trust of 10 % the others have no part in it, negated or not.
+ * The kind of a query by its source. Below an absolute trust of 10 %, the query ignores the other agents.
  * @param {string} source
  * @param {string | null} failure
  */
@@ -24,17 +24,17 @@ export function kindOf(source, failure) {
   return /^(message|best|region|others?|task|neighbour)\b/.test(source) ? "others" : "own";
 }
 
-/** The trust in per cent that a query's source names, below 0 if it is in the others' negated functions. @param {string} source */
+/** The trust in per cent in the source of a query, below 0 for trust in the negated functions of others. @param {string} source */
 export function trustOf(source) {
   const found = /^shared:(-?\d+)%/.exec(source);
   return found === null ? null : Number(found[1]);
 }
 
-/** Pixels of a canvas at most, along a side and in all: browsers leave larger ones blank. */
+/** Maximum side and area of a canvas in pixels. Browsers leave larger ones blank. */
 const [SIDE, AREA] = [16_000, 16_000_000];
 
 /**
- * Sides of squares, as large as fits and what can still be seen, and how many rows and columns of them a canvas can hold.
+ * Sides of squares that are as large as possible but still visible, and the number of rows and columns that fit into a canvas.
  * @param {number} n_rows
  * @param {number} n_columns
  * @param {HTMLElement} place
@@ -49,11 +49,11 @@ export function squares(n_rows, n_columns, place) {
 }
 
 /**
- * The parts of a picture that were left out, in words; nothing where all is there.
+ * Describes the omitted parts of a picture; empty if it is complete.
  * @param {ReturnType<typeof squares>} shown
  * @param {number} n_rows
  * @param {number} n_columns
- * @param {string} name the columns'
+ * @param {string} name the name of the columns
  */
 export function leftOut({ rows, columns }, n_rows, n_columns, name) {
   const parts = [];
@@ -97,7 +97,7 @@ export class Grid {
     this.draw();
   }
 
-  /** Sides of a square, what is shown of them, and the first iteration that is. */
+  /** Sides of a square, the number of visible rows and columns, and the first visible iteration. */
   area() {
     const columns = this.last - this.first + 1;
     const shown = squares(this.agents.length, columns, this.element);

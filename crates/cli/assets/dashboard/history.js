@@ -1,5 +1,5 @@
 // @ts-check
-/** The value of each trial, and the best so far. */
+/** Chart of the value of each trial and the best value so far. */
 /* global uPlot */
 
 import { axis, colour, wholeAxis } from "./dom.js";
@@ -43,13 +43,13 @@ export class History {
     }
   }
 
-  /** Draws what was added. */
+  /** Redraws the chart. */
   draw() {
     if (this.plot === null) this.create();
     else this.plot.setData(this.data);
   }
 
-  /** True if all values are above 0, so that a logarithmic axis can show them. */
+  /** True if all values are positive, so that the axis can be logarithmic. */
   canBeLog() {
     return this.data[1].every((value) => value === null || value > 0);
   }

@@ -1,5 +1,5 @@
 // @ts-check
-/** Curves over one axis of whole numbers. */
+/** Charts of curves over an axis of integers. */
 /* global uPlot */
 import { axis, colour, h, number, visible, wholeAxis } from "./dom.js";
 import { chartSvg, pictureButtons } from "./picture.js";
@@ -12,7 +12,7 @@ export class Lines {
   /**
    * @param {string} x the name of the axis
    * @param {string} y
-   * @param {string} title above it
+   * @param {string} title the heading
    */
   constructor(x, y, title = "") {
     this.names = [x, y];
@@ -45,7 +45,7 @@ export class Lines {
   create() {
     this.plot?.destroy();
     this.plot = null;
-    // A chart that is not on the page has no width yet.
+    // A chart outside the page has no width yet.
     if (this.lines.length === 0 || this.element.clientWidth === 0) return;
     const series = this.lines.map((line) => ({
       label: visible(line.label), stroke: colour(line.colour), width: 2, dash: line.dash ?? [], spanGaps: true,

@@ -1,5 +1,5 @@
 // @ts-check
-/** The studies and runs that there are. */
+/** List of the studies and runs. */
 import { connection, duration, get, h, number, settle, table } from "./dom.js";
 import { repeat } from "./live.js";
 

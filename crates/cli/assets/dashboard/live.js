@@ -1,15 +1,15 @@
 // @ts-check
-/** What keeps a page up to date: events of an address, and things that are asked for again and again. */
+/** Keeps a page up to date: server-sent events and polling. */
 import { ask, connection, words } from "./dom.js";
 
-/** Times until an address is asked again: at first, and at most. */
+/** Initial and maximum delay before a retry. */
 const [AGAIN_MS, AGAIN_MAX_MS] = [1000, 15_000];
-/** Time after which the page says that it waits for an answer. */
+/** Time after which the page shows that it waits for an answer. */
 const PATIENCE_MS = 10_000;
 
 /**
- * Events of an address, and a line at the top that says whether they come, or why not. They are not asked for while the page is hidden:
- * a browser has few connections to a server, and the pages in front need them.
+ * Events of an address, and a status line at the top of the page. A hidden page closes its connection, because a browser has only a few
+ * connections to a server, which visible pages need.
  */
 export class Events {
   /**
@@ -19,7 +19,7 @@ export class Events {
   constructor(address, listeners) {
     this.address = address;
     this.listeners = listeners;
-    /** The id of the last event: the server sends what follows it. */
+    /** Id of the last event. The server resumes after it. */
     this.last = "";
     this.wait = AGAIN_MS;
     this.timer = 0;
@@ -52,7 +52,7 @@ export class Events {
     this.wait = Math.min(2 * this.wait, AGAIN_MAX_MS);
   }
 
-  /** Hands events on until they end; returns the reason why they ended. @param {AbortSignal} signal */
+  /** Dispatches events until they end, and returns the reason of the end. @param {AbortSignal} signal */
   async read(signal) {
     const response = await ask(this.address, { signal, headers: this.last === "" ? {} : { "last-event-id": this.last } });
     const reader = response.body?.getReader();
@@ -67,7 +67,7 @@ export class Events {
     }
   }
 
-  /** Hands an event on; returns the problem where it is one. @param {string} text */
+  /** Dispatches an event. Returns the problem if it reports one. @param {string} text */
   hand(text) {
     const fields = new Map(text.split("\n").map((line) => /** @type {[string, string]} */ (line.split(/: ?(.*)/s, 2))));
     const [name, data] = [fields.get("event"), fields.get("data")];
@@ -82,13 +82,13 @@ export class Events {
 }
 
 /**
- * Does something again and again while the page is seen, and never twice at once; returns what does it now.
+ * Repeats an asynchronous function while the page is visible, without overlapping calls. Returns a function that calls it now.
  * @param {() => Promise<void>} work
  * @param {number} every_ms
  */
 export function repeat(work, every_ms) {
   let began = 0;
-  /** Failures in a row, and the time before which nothing is asked after them. */
+  /** Number of consecutive failures, and the time before which there is no retry. */
   let [failed, until] = [0, 0];
   const again = async () => {
     if (document.hidden || Date.now() < until) return;

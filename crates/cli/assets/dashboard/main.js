@@ -1,5 +1,5 @@
 // @ts-check
-/** Chooses the page by the address. */
+/** Selects the page by the URL. */
 import { h, view } from "./dom.js";
 import { list } from "./list.js";
 import { federation, federations } from "./operator.js";
@@ -9,14 +9,14 @@ import { study } from "./study.js";
 const main = /** @type {HTMLElement} */ (document.getElementById("main"));
 const [id, folder, name] = ["study", "folder", "federation"].map((each) => view().get(each));
 
-/** The page that the address means. */
+/** Starts the page given by the URL. */
 function page() {
   if (document.body.dataset.of === "coordinator") return name === null ? federations(main) : federation(main, name);
   if (id !== null) return study(main, id);
   return folder !== null ? run(main, folder) : list(main);
 }
 
-// Charts are drawn once: with the font that they are to have.
+// Charts are drawn only once, so their fonts are loaded before.
 const fonts = ["16px", "bold 16px"].map((each) => document.fonts.load(`${each} "Noto Sans"`));
 await Promise.allSettled(fonts);
 
@@ -24,14 +24,14 @@ try {
   await page();
 } catch (error) {
   const text = error instanceof Error ? error.message : String(error);
-  main.replaceChildren(h("h1", {}, "This cannot be shown"), h("p", { class: "note", role: "alert" }, text), h("p", {}, h("a", { href: "./" }, "All that is shown")));
+  main.replaceChildren(h("h1", {}, "This page cannot be shown"), h("p", { class: "note", role: "alert" }, text), h("p", {}, h("a", { href: "./" }, "All studies and runs")));
 }
 
-/** Sections below which a page needs no list of them. */
+/** Minimum number of sections for a list of them. */
 const SECTIONS = 4;
 const sections = /** @type {HTMLElement} */ (document.getElementById("sections"));
 
-/** Lists the sections of the page that are shown now. */
+/** Lists the visible sections of the page. */
 function listSections() {
   const heads = [...main.querySelectorAll("h2")].filter((head) => head.offsetParent !== null);
   heads.forEach((head, index) => { head.id = `section-${index}`; });

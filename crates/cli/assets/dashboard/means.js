@@ -1,10 +1,10 @@
 // @ts-check
-/** Means of arms with bands of one standard error. */
+/** Chart of the means of arms, with bands of one standard error. */
 import { axis, colour, h, number, visible, wholeAxis } from "./dom.js";
 import { chartSvg, pictureButtons } from "./picture.js";
 /* global uPlot */
 
-/** Names of what is compared. @type {Record<string, string>} */
+/** Names of the compared quantities. @type {Record<string, string>} */
 const LABELS = { best: "best value so far", regret: "simple regret", mean: "mean value", "mean-regret": "mean regret", "log-regret": "log10 of simple regret" };
 const N_COLOURS = 6;
 
@@ -17,11 +17,11 @@ export class Means {
     this.why = h("p", { class: "note", hidden: true });
     place.replaceChildren(this.why, h("div", { class: "tools" }, h("label", {}, "Shown", this.select), h("label", { class: "check" }, this.log, " logarithmic values")), this.chart,
       pictureButtons("means of arms", () => (this.drawn === null ? null : chartSvg(this.drawn))));
-    /** The chart as it is drawn. @type {Parameters<typeof chartSvg>[0] | null} */
+    /** The current chart. @type {Parameters<typeof chartSvg>[0] | null} */
     this.drawn = null;
     /** @type {any[]} */
     this.metrics = [];
-    /** True until means were shown. */
+    /** True until means have been shown. */
     this.isNew = true;
     /** @type {any} */
     this.plot = null;
@@ -58,7 +58,7 @@ export class Means {
     const isLog = this.log.checked && isAbove;
     /** @type {any[]} */
     const [data, series, bands] = [[x], [{ label: "iteration" }], []];
-    const label = LABELS[shown.metric] ?? shown.metric;
+    const label = shown.label ?? LABELS[shown.metric] ?? shown.metric;
     const drawn = { title: `${label} of arms`, names: /** @type {[string, string]} */ (["iterations of each agent", label]), x, isLog,
       lines: /** @type {import("./picture.js").SvgLine[]} */ ([]), bands: /** @type {import("./picture.js").SvgBand[]} */ ([]) };
     shown.arms.forEach((/** @type {any} */ arm, /** @type {number} */ index) => {
@@ -75,9 +75,9 @@ export class Means {
       const first = data.length;
       data.push(mean, high, low);
       const dash = [[], [8, 4], [2, 3], [8, 3, 2, 3]][Math.floor(index / N_COLOURS) % 4];
-      series.push({ label: visible(arm.arm), stroke, width: 2, dash, points: { show: x.length < 3 }, value: (/** @type {any} */ _, /** @type {number | null} */ each) => number(each) });
-      for (const edge of ["+", "−"]) series.push({ label: `${visible(arm.arm)} ${edge} 1 s.e.`, stroke: "transparent", points: { show: false }, class: "hidden" });
-      drawn.lines.push({ label: arm.arm, values: mean, colour: stroke, dash });
+      series.push({ label: visible(arm.label), stroke, width: 2, dash, points: { show: x.length < 3 }, value: (/** @type {any} */ _, /** @type {number | null} */ each) => number(each) });
+      for (const edge of ["+", "−"]) series.push({ label: `${visible(arm.label)} ${edge} 1 s.e.`, stroke: "transparent", points: { show: false }, class: "hidden" });
+      drawn.lines.push({ label: arm.label, values: mean, colour: stroke, dash });
       drawn.bands.push({ low, high, colour: stroke });
       bands.push({ series: [first + 1, first + 2], fill: `${stroke}33` });
     });

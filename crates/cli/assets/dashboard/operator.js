@@ -1,5 +1,5 @@
 // @ts-check
-/** A coordinator's studies, for its operator: rosters, rounds, who delivered, and the ledgers. */
+/** A coordinator's studies for its operator: rosters, rounds, deliveries and ledgers. */
 import { colour, connection, duration, factList, get, h, setView, settle, table, view, visible } from "./dom.js";
 import { leftOut, squares } from "./grid.js";
 import { Events, repeat } from "./live.js";
@@ -7,9 +7,9 @@ import { SvgContext, pictureButtons } from "./picture.js";
 import { Privacy } from "./privacy.js";
 
 const EVERY_MS = 2000;
-/** Agents of a table at most; the search finds the others. */
+/** Maximum number of agents in a table. The others can be found by search. */
 const ROWS = 500;
-/** Rounds that are kept: as many as a coordinator remembers. */
+/** Number of stored rounds, as many as a coordinator keeps. */
 const ROUNDS = 200;
 
 /** The studies of the coordinator. @param {HTMLElement} main */
@@ -29,7 +29,7 @@ export async function federations(main) {
     settle(main,
       h("h1", {}, "Coordinator"),
       h("p", { class: "quiet" }, found.place),
-      rows.length > 0 ? table("studies", ["study", "state", "round", "enrolled", "delivered", "stands still"], rows)
+      rows.length > 0 ? table("studies", ["study", "state", "round", "enrolled", "delivered", "blocked by"], rows)
         : h("p", {}, "There is no study yet: ", h("code", {}, "fedbo coordinator study create FILE"), " makes one."));
   };
   await refresh();
@@ -76,13 +76,13 @@ class Page {
       h("p", { class: "quiet" }, `${about.algorithm}, ${about.rounds} rounds of ${duration(about.round_s)}; ${about.place}`),
       this.note,
       this.facts,
-      h("h2", {}, "Who delivered in which round"),
+      h("h2", {}, "Deliveries by round"),
       this.grid.element,
       h("h2", {}, "Agents"),
       h("div", { class: "tools" }, h("label", {}, "Find", this.find)),
       this.roster,
       this.privacy === null ? "" : this.privacy.element,
-      h("h2", {}, "What every party knows"),
+      h("h2", {}, "Known to every party"),
       h("details", {}, h("summary", {}, "The frozen configuration"), h("pre", { tabindex: 0 }, about.config)));
     setInterval(() => this.drawFacts(), 1000);
   }
@@ -95,10 +95,10 @@ class Page {
     this.news = news;
     this.at = Date.now();
     this.grid.show(news.roster.map((/** @type {any} */ each) => each.agent), this.delivered);
-    settle(this.note, ...(news.error === null ? [] : [h("p", { class: "note" }, `The study stands still: ${news.error}`)]));
+    settle(this.note, ...(news.error === null ? [] : [h("p", { class: "note" }, `The study is blocked: ${news.error}`)]));
     this.drawFacts();
     this.drawRoster();
-    // The ledger begins with the study, and changes with each release.
+    // The ledger starts with the study, and changes with each release.
     if (this.privacy !== null) this.privacy.element.hidden = news.state === "waiting";
     if (this.privacy !== null && news.state !== "waiting" && this.head !== news.ledger_head) {
       this.head = news.ledger_head;
@@ -106,13 +106,13 @@ class Page {
     }
   }
 
-  /** Agents that take part and have not delivered in the round that is played. */
+  /** Enrolled agents that have not delivered in the current round. */
   missing() {
     const digits = this.delivered.get(this.news.round) ?? "";
     return this.news.roster.filter((/** @type {any} */ each, /** @type {number} */ slot) => each.state === "enrolled" && digits[slot] !== "1");
   }
 
-  /** True while messages are taken. */
+  /** True while the coordinator accepts messages. */
   takes() {
     return this.news.state === "running" && this.news.elapsed_s !== null && this.news.collects;
   }
@@ -129,10 +129,10 @@ class Page {
     settle(this.facts, ...factList([
       ["state", news.state],
       ["round", news.state === "finished" ? `all ${about.rounds}` : `${news.round} of ${about.rounds}`],
-      ["in this round", elapsed === null ? "–" : `${duration(Math.round(elapsed))} of ${duration(about.round_s)}`],
+      ["in this round", elapsed === null ? "–" : `${duration(Math.round(elapsed))} of ${duration(news.round === 0 ? about.first_round_s : about.round_s)}`],
       ["enrolled", `${enrolled} of ${news.roster.length}`],
       ["delivered", takes ? `${enrolled - missing.length} of ${enrolled}` : "–"],
-      ["waited for", !takes ? "–" : missing.length === 0 ? "nobody" : `${missing.length}: ${names}`],
+      ["waiting for", !takes ? "–" : missing.length === 0 ? "nobody" : `${missing.length}: ${names}`],
       ["releases", about.has_ledger || news.releases > 0 ? news.releases : "none: messages are relayed"],
       ["head", news.ledger_head === null ? "–" : h("span", { title: news.ledger_head }, shortHead(news.ledger_head))],
     ]));
@@ -149,7 +149,7 @@ class Page {
       .sort((/** @type {any} */ a, /** @type {any} */ b) => a.n - b.n || a.slot - b.slot);
     const takes = this.takes();
     const says = (/** @type {any} */ each) => !takes || each.state !== "enrolled" ? "–" : this.delivered.get(round)?.[each.slot] === "1" ? "yes" : "not yet";
-    const silence = (/** @type {any} */ each) => each.silent_s === null ? "not since this coordinator began" : `${duration(each.silent_s)} ago`;
+    const silence = (/** @type {any} */ each) => each.silent_s === null ? "not since this coordinator started" : `${duration(each.silent_s)} ago`;
     const rows = found.slice(0, ROWS).map((/** @type {any} */ each) => [each.agent, each.slot, each.state, says(each), `${each.n} of ${rounds.length}`, silence(each)]);
     settle(this.roster,
       h("p", { class: "quiet", role: "status" }, found.length > ROWS ? `${found.length} agents, the first ${ROWS} are shown` : `${found.length} agents`),
@@ -157,7 +157,7 @@ class Page {
   }
 }
 
-/** The first digits of a head. @param {string} head */
+/** Shortens a head to its first digits. @param {string} head */
 function shortHead(head) {
   const [seq, hash] = head.split(":");
   return hash === undefined ? head : `${seq}:${hash.slice(0, 8)}…`;
@@ -168,13 +168,13 @@ function size({ x, y, rows, drawn }) {
   return [Math.max(1, drawn.length * x), Math.max(1, rows * y)];
 }
 
-/** Agents by rounds, with who delivered. */
+/** Grid of agents and rounds with their deliveries. */
 class Deliveries {
   constructor() {
     this.canvas = /** @type {HTMLCanvasElement} */ (h("canvas", { class: "grid", role: "img" }));
     this.says = h("p", { class: "quiet", role: "status" }, "");
     const legend = h("p", { class: "legend" }, h("span", {}, h("i", { class: "kind own" }), "delivered"), h("span", {}, h("i", { class: "kind start" }), "not delivered"));
-    this.empty = h("p", {}, "Nobody has delivered since this coordinator began.");
+    this.empty = h("p", {}, "No agent has delivered since this coordinator started.");
     this.cut = h("p", { class: "quiet" });
     this.element = h("div", {}, legend, this.cut, this.empty, h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "deliveries by rounds" }, this.canvas), this.says,
       pictureButtons("deliveries by rounds", () => (this.rounds.length === 0 ? null : this.svg())));
@@ -196,13 +196,13 @@ class Deliveries {
     this.empty.hidden = this.rounds.length > 0;
     const [first, last] = [this.rounds[0], this.rounds[this.rounds.length - 1]];
     if (first !== undefined && this.says.dataset.pointed !== "yes") {
-      settle(this.says, `Rounds ${first[0]} to ${last[0]} from left to right, agents by slot from top to bottom. Point at a square to read it; the table has the same by agent, who missed most first.`);
+      settle(this.says, `Rounds ${first[0]} to ${last[0]} from left to right, agents by slot from top to bottom. Point at a square to read it; the table has the same by agent, most missed first.`);
     }
     this.canvas.hidden = this.rounds.length === 0;
     this.draw();
   }
 
-  /** Sides of a square, what is shown of them, and the rounds that are. */
+  /** Sides of a square, the number of visible rows and columns, and the visible rounds. */
   area() {
     const shown = squares(this.agents.length, this.rounds.length, this.element);
     return { ...shown, drawn: this.rounds.slice(this.rounds.length - shown.columns) };

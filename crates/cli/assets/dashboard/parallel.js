@@ -1,11 +1,11 @@
 // @ts-check
-/** Parallel coordinates: a line a trial, over all parameters and the value. The better a trial, the lighter and later drawn. */
+/** Parallel coordinates: a line per trial through all parameters and the value. Better trials are lighter and drawn later. */
 import { colour, h, number, settle, visible } from "./dom.js";
 import { SvgContext, pictureButtons } from "./picture.js";
 import { choicesOf, placeOf, shade } from "./scale.js";
 
 const HEIGHT = 320;
-/** Lines at most: the best, and those that were told last. */
+/** Maximum number of lines: those of the best and of the newest trials. */
 const LINES = 2000;
 
 export class Parallel {

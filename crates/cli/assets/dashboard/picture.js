@@ -1,16 +1,16 @@
 // @ts-check
-/** Pictures of a page that can be kept: as SVG, and as PNG drawn from it. */
+/** Pictures of a page that can be downloaded as SVG or PNG. */
 import { colour, h, number, visible } from "./dom.js";
 
-/** Time until the address of a file is given up: browsers take it when the download begins. */
+/** Time after which the object URL of a file is revoked. Browsers read it when the download starts. */
 const KEEP_MS = 10_000;
-/** Pixels of a PNG for one of the page. */
+/** Pixels of a PNG per pixel of the page. */
 const RATIO = 2;
 const FONT = "Noto Sans, Open Sans, Helvetica, Arial, sans-serif";
 
 /**
- * Keeps a file.
- * @param {string} name with its ending
+ * Downloads a file.
+ * @param {string} name with its extension
  * @param {Blob} content
  */
 export function keep(name, content) {
@@ -20,9 +20,9 @@ export function keep(name, content) {
 }
 
 /**
- * Buttons that keep a picture as it is now.
+ * Creates buttons that download the current picture.
  * @param {string} name
- * @param {() => string | null} make the picture as SVG; none if there is nothing yet
+ * @param {() => string | null} make the picture as SVG; null if there is nothing yet
  */
 export function pictureButtons(name, make) {
   const button = (/** @type {string} */ kind, /** @type {(svg: string) => Promise<Blob>} */ convert) => h("button", {
@@ -34,7 +34,7 @@ export function pictureButtons(name, make) {
   return h("p", { class: "keep" }, button("SVG", async (svg) => new Blob([svg], { type: "image/svg+xml" })), " ", button("PNG", toPng));
 }
 
-/** Draws an SVG as PNG. @param {string} svg @returns {Promise<Blob>} */
+/** Converts an SVG to PNG. @param {string} svg @returns {Promise<Blob>} */
 async function toPng(svg) {
   const image = new Image();
   image.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(svg)}`;
@@ -48,10 +48,10 @@ async function toPng(svg) {
 /** @param {string} text */
 const escaped = (text) => text.replace(/[&<>"]/g, (each) => `&#${each.charCodeAt(0)};`);
 
-/** A length, in hundredths of a pixel. @param {number} value */
+/** Formats a length in hundredths of a pixel. @param {number} value */
 const short = (value) => String(Math.round(100 * value) / 100);
 
-/** What our own pictures use of a canvas' context, written down as SVG. */
+/** The subset of a canvas context that the pictures use, implemented for SVG. */
 export class SvgContext {
   /**
    * @param {number} width
@@ -164,10 +164,10 @@ export class SvgContext {
     this.transforms.push(`rotate(${short((180 * angle) / Math.PI)})`);
   }
 
-  /** The pixels of a screen mean nothing here. */
+  /** The resolution of the screen does not matter for SVG. */
   scale() {}
 
-  /** The whole picture. */
+  /** The complete SVG. */
   text() {
     const size = `width="${short(this.width)}" height="${short(this.height)}" viewBox="0 0 ${short(this.width)} ${short(this.height)}"`;
     return `<svg xmlns="http://www.w3.org/2000/svg" ${size} font-family="${FONT}" role="img"><title>${escaped(visible(this.title))}</title>${this.parts.join("\n")}</svg>\n`;
@@ -180,8 +180,8 @@ export class SvgContext {
  */
 
 /**
- * A chart of curves over one axis, as the page shows it.
- * @param {{ title: string, names: [string, string], x: number[], lines: SvgLine[], bands?: SvgBand[], isLog?: boolean }} chart colours are those of CSS
+ * Draws a chart of curves over one axis, as shown on the page. Colours are CSS colours.
+ * @param {{ title: string, names: [string, string], x: number[], lines: SvgLine[], bands?: SvgBand[], isLog?: boolean }} chart
  */
 export function chartSvg({ title, names, x, lines, bands = [], isLog = false }) {
   const [width, height, left, top, right, bottom] = [900, 420, 80, 16, 880, 320];
@@ -263,14 +263,14 @@ function stroke(picture, points) {
   picture.stroke();
 }
 
-/** The lowest and the highest of numbers, apart from each other. @param {number[]} values @returns {[number, number]} */
+/** The minimum and maximum of numbers, made distinct. @param {number[]} values @returns {[number, number]} */
 function range(values) {
   const [low, high] = values.reduce(([a, b], value) => [Math.min(a, value), Math.max(b, value)], [Infinity, -Infinity]);
   if (low > high) return [0, 1];
   return low === high ? [low - 0.5, high + 0.5] : [low, high];
 }
 
-/** Round numbers in a range, some six. @param {[number, number]} range */
+/** About six round numbers in a range. @param {[number, number]} range */
 function ticks([low, high]) {
   const rough = (high - low) / 6;
   const size = 10 ** Math.floor(Math.log10(rough));

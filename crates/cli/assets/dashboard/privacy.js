@@ -1,17 +1,17 @@
 // @ts-check
-/** A ledger of releases: what was spent of its budget, what that promises, and the chain of its entries. */
+/** A ledger of releases: its spending and budget, their meaning, and the chain of entries. */
 import { factList, get, h, number, settle, words as said } from "./dom.js";
 import { csvTable } from "./csv.js";
 import { Lines } from "./lines.js";
 
-/** Digits of a hash that are shown. */
+/** Number of visible digits of a hash. */
 const DIGITS = 12;
 
 export class Privacy {
-  /** @param {string} base the address of what has the ledger, such as `api/runs/ID` */
+  /** @param {string} base the address of the ledger's owner, such as `api/runs/ID` */
   constructor(base) {
     this.base = base;
-    /** The head that is shown. @type {string | null} */
+    /** The displayed head. @type {string | null} */
     this.head = null;
     this.shown = "";
     this.chart = new Lines("releases", "epsilon");
@@ -21,7 +21,7 @@ export class Privacy {
     this.element = h("section", { "aria-label": "privacy" }, h("h2", {}, "Privacy"), h("p", { class: "quiet" }, "Reading the ledger…"));
   }
 
-  /** Reads the ledger, and shows it where it has changed. */
+  /** Reads the ledger, and redraws it if it has changed. */
   async refresh() {
     try {
       const known = this.head === null ? "" : `?${new URLSearchParams({ head: this.head })}`;
@@ -41,9 +41,9 @@ export class Privacy {
     const { problem, statement } = ledger;
     this.head = problem === null ? statement.head : null;
     const parts = [h("h2", {}, "Privacy")];
-    if (problem !== null) parts.push(note(`The ledger cannot be relied on: ${problem}`));
+    if (problem !== null) parts.push(note(`The ledger cannot be trusted: ${problem}`));
     if (statement?.is_overdrawn) {
-      parts.push(note(`More was spent than the budget has: epsilon is ${spent(statement.epsilon)}, and ${number(statement.budget_epsilon)} may be spent. Nothing more is released.`));
+      parts.push(note(`More was spent than the budget allows: epsilon is ${spent(statement.epsilon)}, and ${number(statement.budget_epsilon)} may be spent. Nothing more is released.`));
     }
     if (statement === undefined) {
       settle(this.element, ...parts, this.tools, this.says);
@@ -52,7 +52,7 @@ export class Privacy {
     settle(this.element, ...parts, facts(ledger), ...words(ledger.promise),
       h("h3", {}, "Epsilon after each release"), this.chart.element, courseTable(ledger),
       ...noise(ledger.scale),
-      h("h3", {}, "Ledger"), h("p", { class: "quiet" }, "Each entry has a hash over itself and all before it, so that no release can be changed, left out or added unseen. The last one is the head: keep it elsewhere, and compare."),
+      h("h3", {}, "Ledger"), h("p", { class: "quiet" }, "Each entry has a hash over itself and all before it, so that no release can be changed, left out or added unnoticed. The last one is the head: store it elsewhere and compare."),
       this.tools, this.says, chain(ledger));
     const course = (/** @type {string} */ key) => ledger.course.map((/** @type {any} */ point) => point[key]);
     this.chart.show(course("releases"), [
@@ -61,9 +61,9 @@ export class Privacy {
     ]);
   }
 
-  /** Has the whole ledger verified. */
+  /** Requests a verification of the whole ledger. */
   async check() {
-    // A button that is disabled would lose the keyboard.
+    // A disabled button would lose the focus.
     if (this.button.getAttribute("aria-disabled") === "true") return;
     this.button.setAttribute("aria-disabled", "true");
     this.says.replaceChildren(h("p", { class: "quiet" }, "Reading all of the ledger…"));
@@ -77,7 +77,7 @@ export class Privacy {
 }
 
 /**
- * A number with few digits, never on the wrong side of the value.
+ * Formats a number with a few digits, rounded only in the safe direction.
  * @param {number | undefined} value
  * @param {number} digits
  * @param {boolean} up
@@ -104,7 +104,7 @@ function note(text) {
 function facts({ statement, scale }) {
   const further = statement.further_releases;
   return h("dl", { class: "facts" }, ...factList([
-    ["ε spent", spent(statement.epsilon)], ["ε of the budget", number(statement.budget_epsilon)], ["ε that remains", left(statement.remaining_epsilon)],
+    ["ε spent", spent(statement.epsilon)], ["ε of the budget", number(statement.budget_epsilon)], ["ε remaining", left(statement.remaining_epsilon)],
     ["further such releases", further === null ? "–" : further],
     ["releases", scale === null ? statement.releases : `${statement.releases} of ${scale.planned_releases} planned`],
     ["δ", statement.delta.toExponential()], ["accountant", statement.accountant], ["mode", statement.mode],
@@ -119,7 +119,7 @@ function words(promise) {
     h("details", {}, h("summary", {}, "What these words mean"), h("ul", {},
       h("li", {}, `Neighbours are ${promise.neighbours}.`),
       h("li", {}, "Delta is the probability with which this bound may fail."),
-      h("li", {}, "Epsilon is an upper bound for all releases together, computed by the accountant from the noise that was used. It does not add up over releases, so what remains is no price: the further releases count."),
+      h("li", {}, "Epsilon is an upper bound for all releases together, computed by the accountant from the noise that was used. It does not add up over releases, so the remainder is not a price: the number of further releases counts."),
       h("li", {}, `Mode ${promise.mode}.`))),
   ];
 }
@@ -131,7 +131,7 @@ function courseTable({ course: points, statement }) {
   return h("details", {}, h("summary", {}, some ? "As a table, after some of the releases" : "As a table"), csvTable("epsilon by release", ["releases", "epsilon", "left of the budget"], rows));
 }
 
-/** Noise beside signal. @param {any} scale */
+/** Comparison of noise and signal. @param {any} scale */
 function noise(scale) {
   if (scale === null) return [];
   const head = h("h3", {}, "Noise and signal");
@@ -150,7 +150,7 @@ function noise(scale) {
     csvTable("noise and signal", ["quantity", "size", "over the clipping bound", "meaning"], rows.map((row) => [...row.slice(0, 3), h("td", { class: "long" }, row[3])]))];
 }
 
-/** The entries with their hashes, the last one first. @param {any} ledger */
+/** The entries with their hashes, newest first. @param {any} ledger */
 function chain({ entries, statement, course: points }) {
   const after = new Map(points.map((/** @type {any} */ point) => [point.releases, point.epsilon]));
   const rows = entries.map((/** @type {any} */ entry) => [entry.seq, entry.round, price(statement.charges[entry.charge]), spent(after.get(entry.seq)), entry.bytes, hash(entry.hash)]).reverse();
@@ -162,7 +162,7 @@ function chain({ entries, statement, course: points }) {
     csvTable("ledger", ["entry", "round", "price", "epsilon after it", "bytes", "hash"], rows));
 }
 
-/** The event that an entry costs. @param {any} charge */
+/** The charged event of an entry. @param {any} charge */
 function price(charge) {
   if (charge === undefined) return "–";
   const sample = charge.sampling === "poisson" ? `q = ${number(charge.sampling_rate)}` : `${charge.n_sampled} of ${charge.n_agents}`;
@@ -177,7 +177,7 @@ function hash(value) {
 }
 
 /**
- * A hash, shortened, with a button that copies it.
+ * A shortened hash with a button that copies it.
  * @param {string} value
  * @param {string} whole
  */
@@ -194,15 +194,15 @@ function hashText(value, whole) {
   }, "copy"));
 }
 
-/** The findings of a check. @param {any} found */
+/** The result of a verification. @param {any} found */
 function verdict(found) {
   const releases = `${found.entries} ${found.entries === 1 ? "release" : "releases"}`;
   if (found.is_sound) {
     const compared = found.compared_with === null
-      ? "Whether releases are missing at its end it cannot say: no head was noted beside it. Compare its head with an agent's."
-      : `It contains the head that was noted beside it, ${found.compared_with}. A folder that was set back as a whole is seen only by a head that was kept elsewhere.`;
+      ? "It cannot show whether releases are missing at its end: no head was stored beside it. Compare its head with an agent's."
+      : `It contains the head that was stored beside it, ${found.compared_with}. Only a head stored elsewhere reveals a folder that was rolled back as a whole.`;
     return [h("p", {}, h("strong", {}, `The ledger is sound: ${releases}.`), ` ${compared}`)];
   }
-  return [note(`The ledger is not sound: ${found.problems.length} ${found.problems.length === 1 ? "problem" : "problems"} in ${releases}. Nothing may be released from it: go on from a sound copy whose head you know, or begin a new study with a budget of its own.`),
+  return [note(`The ledger is not sound: ${found.problems.length} ${found.problems.length === 1 ? "problem" : "problems"} in ${releases}. Nothing may be released from it: continue from a sound copy with a head that you know, or start a new study with its own budget.`),
     h("ul", {}, ...found.problems.map((/** @type {any} */ each) => h("li", {}, each.entry === null ? each.message : `entry ${each.entry}: ${each.message}`)))];
 }

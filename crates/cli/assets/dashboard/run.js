@@ -1,5 +1,5 @@
 // @ts-check
-/** A run: a federation, an experiment or a game, while it runs and after. */
+/** A run: a federation, an experiment or a game, live and after its end. */
 import { duration, factList, get, h, number, setView, settle, view, visible } from "./dom.js";
 import { csvTable } from "./csv.js";
 import { Game } from "./game.js";
@@ -11,17 +11,17 @@ import { Topology } from "./topology.js";
 import { Trust } from "./trust.js";
 import { Grid, kindOf, trustOf } from "./grid.js";
 
-/** Means are drawn anew at most so often. */
+/** Minimum interval between two updates of the means. */
 const MEANS_MS = 5000;
-/** Queries of one agent that are shown at most. */
+/** Maximum number of visible queries per agent. */
 const QUERIES = 1000;
 /** Captions of the pictures of a folder. @type {Record<string, string>} */
 const CAPTIONS = {
-  curves: "Courses of all arms, and of each agent", graph: "The graph of agents", payoffs: "Payoffs, round by round",
+  curves: "Curves of all arms and of each agent", graph: "The graph of agents", payoffs: "Payoffs, round by round",
   actions: "Actions, round by round", tradeoff: "Privacy against utility", "task-weights": "Weights of old tasks",
 };
 
-/** Verdicts with the marks of the closing table. @type {Record<string, string>} */
+/** Verdicts with the marks of the final table. @type {Record<string, string>} */
 const VERDICTS = { gain: "▲ gain", loss: "▼ loss", unclear: "unclear" };
 /** Names of metrics. @type {Record<string, string>} */
 const METRICS = { best: "final best", regret: "final regret", mean: "mean value", "mean-regret": "mean regret", "log-regret": "final log10 regret" };
@@ -76,7 +76,7 @@ class Page {
     main.replaceChildren(
       h("h1", {}, about.name),
       h("p", { class: "quiet" }, about.place),
-      about.unprotected ? h("p", { class: "note" }, "The releases of this run have noise from the file's seed, or none: nothing is promised of them, and nothing was charged. They protect nobody.") : "",
+      about.unprotected ? h("p", { class: "note" }, "The releases of this run have noise from the file's seed, or none: they have no privacy guarantee, and nothing was charged. They protect nobody.") : "",
       this.facts,
       this.game?.element ?? "",
       ...(game ? [this.after] : [
@@ -91,7 +91,7 @@ class Page {
         this.failures,
         h("h2", {}, "Agents"),
         this.agents,
-        h("h2", {}, "Whom queries came from"),
+        h("h2", {}, "Sources of queries"),
         this.sources,
         this.trust.element,
         this.schedule?.element ?? "",
@@ -107,6 +107,12 @@ class Page {
     setInterval(() => this.drawFacts(), 1000);
   }
 
+  /** An arm with its description. @param {string} arm */
+  label(arm) {
+    const words = this.about.arm_labels[arm];
+    return words === undefined ? arm : `${words} (${arm})`;
+  }
+
   clear() {
     this.cells = new Map();
     /** @type {any} */
@@ -116,7 +122,7 @@ class Page {
     this.since = Date.now() - 1000 * (this.about.seconds_since ?? 0);
   }
 
-  /** Shows another arm or repetition. @param {{ arm?: string, run?: string }} to */
+  /** Selects another arm or repetition. @param {{ arm?: string, run?: string }} to */
   turn(to) {
     setView({ ...to, agent: null });
     [this.arm, this.run, this.agent] = [to.arm ?? this.arm, to.run ?? this.run, null];
@@ -159,9 +165,10 @@ class Page {
       return;
     }
     const { news } = this;
-    const options = (/** @type {any[]} */ all, /** @type {any} */ chosen) => all.map((each) => h("option", { value: each, selected: each === chosen }, each));
-    if (this.arms.childElementCount !== news.arms.length) this.arms.replaceChildren(...options(news.arms, news.arm));
-    if (this.runs.childElementCount !== news.runs.length) this.runs.replaceChildren(...options(news.runs, news.run));
+    const options = (/** @type {any[]} */ all, /** @type {any} */ chosen, /** @type {(each: any) => string} */ label) =>
+      all.map((each) => h("option", { value: each, selected: each === chosen }, label(each)));
+    if (this.arms.childElementCount !== news.arms.length) this.arms.replaceChildren(...options(news.arms, news.arm, (arm) => this.label(arm)));
+    if (this.runs.childElementCount !== news.runs.length) this.runs.replaceChildren(...options(news.runs, news.run, String));
     let [first, last] = [Infinity, -Infinity];
     for (const cells of this.cells.values()) for (const iteration of cells.keys()) [first, last] = [Math.min(first, iteration), Math.max(last, iteration)];
     [this.first, this.last] = this.n_rows === 0 ? [0, 0] : [first, last];
@@ -212,7 +219,7 @@ class Page {
     settle(this.failures, ...(sorted.length === 0 ? [] : [h("h2", {}, "Failures, by reason"), h("ul", {}, ...sorted.map(([why, n]) => h("li", {}, h("strong", {}, n), ` × ${why}`)))]));
   }
 
-  /** Counts what edges carried and whose messages were followed. */
+  /** Counts the messages along edges and the followed messages by sender. */
   drawUse() {
     const arm = this.news.arm ?? this.arm;
     this.trust.show(this.cells, this.last);
@@ -237,7 +244,7 @@ class Page {
       sorted.map(([name, [n, helped]]) => [name, n, helped, `${Math.round((100 * n) / this.n_rows)} %`]), 50));
   }
 
-  /** Turns to the queries of one agent. @param {string} agent */
+  /** Selects an agent and shows its queries. @param {string} agent */
   choose(agent) {
     this.agent = agent;
     setView({ agent });
@@ -258,14 +265,14 @@ class Page {
       h("div", { class: "tall" }, csvTable(`queries of ${agent}`, ["iteration", "source", "value", "best", "regret", "helped", "failure"], rows, QUERIES, "last")));
   }
 
-  /** Reads what changes seldom: means where rows have come, and the summary until the run has ended. */
+  /** Reads slowly changing data: the means if there are new rows, and the summary until the run has ended. */
   async refresh() {
     const isOver = this.about.state !== "not finished" && this.about.problem === null;
     if (this.n_rows === 0 || (isOver && !this.stale)) return;
     const about = await get(this.base);
-    // A ledger, for instance, has come since: the page begins anew with it.
+    // The page has a new part, for instance a ledger, so it is reloaded.
     if (JSON.stringify(about.parts) !== JSON.stringify(this.about.parts)) location.reload();
-    // The summary says which means come first.
+    // The summary determines the first metric.
     const isStale = this.stale || about.state !== this.about.state;
     this.about = about;
     this.drawSummary();
@@ -280,16 +287,16 @@ class Page {
     }
   }
 
-  /** The arms of the summary, as the closing table says them. */
+  /** The arms of the summary, as in the final table. */
   drawArms() {
     const { arms, closing } = this.about;
     const parts = [];
     if (arms.length > 0) {
-      // Below the last empty line stand the notes.
+      // The notes follow the last empty line.
       const notes = closing.trimEnd().lastIndexOf("\n\n");
       const metric = METRICS[arms[0].metric] ?? arms[0].metric;
       const rows = arms.map((/** @type {any} */ each) => [
-        each.arm, each.experiment, number(each.estimate?.n), number(each.estimate?.mean), number(each.estimate?.standard_error),
+        this.label(each.arm), each.experiment, number(each.estimate?.n), number(each.estimate?.mean), number(each.estimate?.standard_error),
         each.interval === null ? "–" : `${number(each.interval.low)} to ${number(each.interval.high)}`, `${each.failed}/${each.trials}`, number(each.ask_seconds), number(each.wall_seconds)]);
       parts.push(h("h2", {}, "Arms at the end"),
         csvTable("arms at the end", ["arm", "experiment", "n", metric, "standard error", "95 % interval", "failed", "seconds a query", "seconds"], rows),
@@ -298,7 +305,7 @@ class Page {
     return parts;
   }
 
-  /** Differences, privacy, pictures and files. */
+  /** The differences, privacy costs, pictures and files. */
   drawSummary() {
     const { summary, pictures, files, state, problem } = this.about;
     const shown = JSON.stringify([summary, pictures, files, state, problem]);
@@ -309,7 +316,7 @@ class Page {
     const parts = [];
     const all = summary === null ? [] : [summary, ...(summary.configurations ?? [])];
     const differences = all.flatMap((each) => each.differences.map((/** @type {any} */ one) => [
-      `${one.arm} − ${one.control}`, each.experiment, `${one.iteration ?? "end"}${one.primary ? " (primary)" : ""}`, number(one.estimate?.n), number(one.estimate?.mean), number(one.estimate?.standard_error),
+      `${this.label(one.arm)} − ${this.label(one.control)}`, each.experiment, `${one.iteration ?? "end"}${one.primary ? " (primary)" : ""}`, number(one.estimate?.n), number(one.estimate?.mean), number(one.estimate?.standard_error),
       one.interval ? `${number(one.interval.low)} to ${number(one.interval.high)}` : "–", number(one.p_value), number(one.p_adjusted),
       VERDICTS[one.verdict] ?? one.verdict]));
     if (problem !== null) parts.push(h("p", { class: "note" }, `The summary cannot be read: ${problem}`));
@@ -319,10 +326,10 @@ class Page {
         csvTable("paired differences", ["difference", "experiment", "at", "n", "mean", "standard error", "95 % interval", "p", "p (Holm)", "verdict"], differences));
     }
     const spent = all.flatMap((each) => each.arms.filter((/** @type {any} */ arm) => arm.privacy).map((/** @type {any} */ arm) => [arm, each.experiment]));
-    // A ledger says more, further below.
+    // A ledger, if there is one, shows more below.
     if (spent.length > 0 && this.privacy === null) {
       parts.push(h("h2", {}, "Privacy spent"), csvTable("privacy spent", ["arm", "experiment", "ε spent", "ε of the budget", "δ", "releases", "neighbours", "accountant", "mode", "head of the ledger"],
-        spent.map(([{ arm, privacy }, experiment]) => [arm, experiment, number(privacy.epsilon), number(privacy.budget_epsilon), number(privacy.delta),
+        spent.map(([{ arm, privacy }, experiment]) => [this.label(arm), experiment, number(privacy.epsilon), number(privacy.budget_epsilon), number(privacy.delta),
           `${privacy.releases} of ${privacy.planned_releases}`, privacy.adjacency, privacy.accountant, privacy.mode, h("td", { class: "long" }, privacy.ledger_head)])));
     }
     const folder = [];

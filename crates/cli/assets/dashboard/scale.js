@@ -1,10 +1,10 @@
 // @ts-check
-/** Places on axes, and colours of values that colour-blind readers can tell apart. */
+/** Positions on axes, and colours for values that colour-blind readers can distinguish. */
 
-/** Even steps of cividis (Nuñez, Anderton & Renslow 2018), from the worst to the best. */
+/** Evenly spaced colours of cividis (Nuñez, Anderton & Renslow 2018), from the worst to the best. */
 const STEPS = [[0, 34, 78], [53, 69, 108], [102, 105, 112], [148, 142, 119], [200, 184, 102], [254, 232, 56]];
 
-/** The colour at a share from 0 to 1. @param {number} share */
+/** The colour of a value between 0 and 1. @param {number} share */
 export function shade(share) {
   const at = Math.min(1, Math.max(0, share)) * (STEPS.length - 1);
   const [from, part] = [Math.min(STEPS.length - 2, Math.floor(at)), at - Math.min(STEPS.length - 2, Math.floor(at))];
@@ -13,7 +13,7 @@ export function shade(share) {
 }
 
 /**
- * The place of a parameter's value, from 0 at its lowest to 1 at its highest; choices are spread evenly.
+ * The relative position of a parameter's value, from 0 at its minimum to 1 at its maximum. Choices are evenly spaced.
  * @param {any} parameter
  * @param {any} value
  */

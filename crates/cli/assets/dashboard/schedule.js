@@ -1,12 +1,12 @@
 // @ts-check
-/** Schedules of a federation: how often agents were to follow others, how often they did, and whom. */
+/** Schedule of a federation: how often agents should follow others, how often they did, and the senders that they followed. */
 import { get, h, number, settle, words } from "./dom.js";
 import { csvTable } from "./csv.js";
 import { Lines } from "./lines.js";
 
-/** Arms in which agents work alone, whatever the schedule. */
+/** Arms in which agents work alone under any schedule. */
 const ALONE = ["ts", "log-ei", "warm-start"];
-/** Senders up to which each has a column of its own. */
+/** Maximum number of senders with a column of their own. */
 const N_COLUMNS = 20;
 
 export class Schedule {
@@ -45,8 +45,8 @@ export class Schedule {
     const planned = x.map((iteration) => local_prob[iteration - 1]);
     const rows = x.map((iteration, index) => [iteration, number(planned[index]), number(shares[index].share), shares[index].n]);
     settle(this.element, head,
-      h("p", { class: "quiet" }, "p_t is the probability that an agent's query t after its initial points follows its own model. Beside it stands the share of such queries among those that followed a model; random ones, which replace a repeated point, are left out.",
-        is_by_signal ? " With trust = \"signal\" releases are used less often than p_t says, the more of them is noise; how much less is not recorded." : "",
+      h("p", { class: "quiet" }, "p_t is the probability that an agent's query t after its initial points follows its own model. The observed share is that of such queries among those that followed a model, without the random ones that replace a repeated point.",
+        is_by_signal ? " With trust = \"signal\" releases are used less often than p_t says, the more so the noisier they are; how much less is not recorded." : "",
         " Where no message is left, the own model is followed too."),
       this.chart.element,
       h("details", {}, h("summary", {}, "As a table"), csvTable("own queries by iteration", ["iteration", "p_t", "observed share", "queries"], rows)),
@@ -57,22 +57,22 @@ export class Schedule {
     ]);
   }
 
-  /** P_N, as it is known, and as it was observed. @param {Map<string, Map<number, any>>} cells */
+  /** The known and the observed P_N. @param {Map<string, Map<number, any>>} cells */
   whom(cells) {
     const { agent_sampling, agents } = this.about;
     if (agent_sampling === null) return [];
     const counts = [...cells].map(([agent, rows]) => /** @type {[string, number[]]} */ ([agent, sendersOf(rows, agents)]));
-    const asked = agent_sampling === "uniform" ? "is uniform: the same for all agents whose message is at hand"
-      : agent_sampling === "learned" ? "is learned by each agent from its own observations, and is recorded nowhere"
-        : "was given as weights, which count among the agents whose message is at hand";
+    const asked = agent_sampling === "uniform" ? "is uniform: the same for all agents with an available message"
+      : agent_sampling === "learned" ? "is learned by each agent from its own observations, and is not recorded"
+        : "was given as weights, relative to the agents with an available message";
     const weights = agent_sampling?.given;
     const total = (weights ?? []).reduce((/** @type {number} */ sum, /** @type {number} */ weight) => sum + weight, 0);
     const all = agents.map((/** @type {string} */ agent, /** @type {number} */ index) => {
       const taken = counts.reduce((sum, [, senders]) => sum + senders[index], 0);
       return [agent, ...(weights === undefined ? [] : [number(weights[index] / total)]), taken];
     });
-    const parts = [h("h3", {}, "Whose messages were followed"),
-      h("p", { class: "quiet" }, `P_N, the distribution over the agents whose message is followed, ${asked}. The counts are observed: queries whose source names the sender.`),
+    const parts = [h("h3", {}, "Senders of the followed messages"),
+      h("p", { class: "quiet" }, `P_N, the distribution of the sender of the followed message, ${asked}. The counts are observed: queries with a source that names the sender.`),
       csvTable("messages followed, by sender", ["sender", ...(weights === undefined ? [] : ["P_N given"]), "queries that followed it"], all)];
     if (agents.length <= N_COLUMNS) {
       parts.push(h("details", {}, h("summary", {}, "By agent and sender"),
@@ -98,7 +98,7 @@ function ownShare(cells, iteration) {
 }
 
 /**
- * Counts how often each sender was followed.
+ * Counts the queries that followed each sender.
  * @param {Map<number, any>} rows
  * @param {string[]} agents
  */

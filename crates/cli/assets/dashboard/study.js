@@ -1,5 +1,5 @@
 // @ts-check
-/** One study: what was found, what is running, what failed. */
+/** One study: its results, running trials and failures. */
 import { Actions, answer } from "./actions.js";
 import { csvTable } from "./csv.js";
 import { duration, factList, get, h, number, setView, settle, table, view, visible, words } from "./dom.js";
@@ -9,7 +9,7 @@ import { Parallel } from "./parallel.js";
 import { Surface, modelled } from "./surface.js";
 import { Table, reason, shown, state } from "./table.js";
 
-/** Captions of the pictures that the server draws. @type {Record<string, string>} */
+/** Captions of the pictures drawn by the server. @type {Record<string, string>} */
 const CAPTIONS = {
   slices: "Values against each parameter",
   importance: "How much each parameter matters, by a model of the trials",
@@ -17,14 +17,14 @@ const CAPTIONS = {
   transfer: "Weights of old studies, query by query",
   pareto: "The objectives against each other, and the front",
 };
-/** A part of a whole. @param {number | null | undefined} share */
+/** Formats a share as a percentage. @param {number | null | undefined} share */
 function percent(share) {
   if (share === null || share === undefined) return "–";
   return share > 0 && share < 0.001 ? "less than 0.1 %" : `${Math.round(1000 * share) / 10} %`;
 }
 
 /**
- * Tables of the figures that pictures are drawn from.
+ * Tables of the data behind the pictures.
  * @type {Record<string, (found: any) => { heads: string[], rows: any[][], text: string }>}
  */
 const TABLES = {
@@ -32,16 +32,16 @@ const TABLES = {
     heads: ["parameter", "share of the variance", "relevance"],
     rows: found.importance.toSorted((/** @type {any} */ a, /** @type {any} */ b) => b.variance_share - a.variance_share)
       .map((/** @type {any} */ each) => [each.name, percent(each.variance_share), percent(each.relevance)]),
-    text: `By a model of ${modelled(found)}: the share of its variance that each parameter has a part in, and its relevance by length scales. What parameters do together counts for each, so shares may add up to more than 100 %.`,
+    text: `By a model of ${modelled(found)}: the share of its variance that involves each parameter, and its relevance by length scales. Interactions count for each of their parameters, so shares may add up to more than 100 %.`,
   }),
   transfer: (found) => ({
     heads: ["old study", "weight now", "dropped", "its trials", "its best", "distance"],
     rows: found.old_studies.studies.map((/** @type {any} */ each) => [each.name, percent(each.weight),
       each.dropped === null ? "–" : each.dropped ? "dropped" : "no", each.trials, number(each.best), number(each.distance)]),
-    text: `After ${found.n_told} trials, old studies together${found.old_studies.share < 0 ? ", negated," : ""} have ${percent(Math.abs(found.old_studies.share))} of the next query.`,
+    text: `After ${found.n_told} trials, old studies together${found.old_studies.share < 0 ? ", negated," : ""} have ${percent(Math.abs(found.old_studies.share))} of the weight in the next query.`,
   }),
 };
-/** Pictures are drawn anew at most so often. */
+/** Minimum interval between two updates of the pictures. */
 const PICTURES_MS = 15000;
 
 /**
@@ -68,15 +68,15 @@ class Page {
     /** @type {any[]} */
     this.open = [];
     this.minimize = about.direction === "minimize";
-    /** @type {{ name: string, direction: string }[]} where there are several */
+    /** @type {{ name: string, direction: string }[]} empty for a single objective */
     this.objectives = about.objectives ?? [];
-    /** Null where the page only shows. */
+    /** Null if the page is read-only. */
     this.actions = about.actions ? new Actions(this.base) : null;
     this.facts = h("dl", { class: "facts" });
     this.running = h("div");
     this.stopped = h("p", { class: "quiet" });
     this.failures = h("div");
-    /** The groups of failures as they were drawn last. */
+    /** The groups of failures in the current view. */
     this.failuresDrawn = "";
     this.retried = answer();
     this.detail = h("section", { "aria-live": "polite" });
@@ -126,7 +126,7 @@ class Page {
     setInterval(() => this.drawRunning(), 1000);
   }
 
-  /** Controls that change the study: none where the page only shows. */
+  /** Controls that change the study. Empty if the page is read-only. */
   controls() {
     if (this.actions === null) return [];
     const running = () => this.open.filter((trial) => trial.state === "running").length;
@@ -136,7 +136,7 @@ class Page {
     ];
   }
 
-  /** Reads what may have been changed elsewhere. */
+  /** Reads the data that other programs may have changed. */
   async refresh() {
     this.about = await get(this.base);
     this.drawStop();
@@ -165,7 +165,7 @@ class Page {
   }
 
   /**
-   * Writes the figures of a picture beside it, and into its text alternative.
+   * Writes the data of a picture into a table beside it, and into its text alternative.
    * @param {string} name
    * @param {HTMLImageElement} image
    * @param {HTMLElement} place
@@ -180,7 +180,7 @@ class Page {
     }
   }
 
-  /** A picture in words, for those who do not see it. @param {string} name */
+  /** Text alternative of a picture. @param {string} name */
   describe(name) {
     const best = this.best();
     const found = best === null ? "no value yet" : `best value ${number(best.value)} in trial ${best.number}`;
@@ -230,7 +230,7 @@ class Page {
     }
   }
 
-  /** Feasible trials that no other one dominates, where there are several objectives. */
+  /** The feasible trials that no other trial dominates, for several objectives. */
   front() {
     const covers = (/** @type {any} */ a, /** @type {any} */ b) => this.objectives.every(({ name, direction }) =>
       direction === "minimize" ? a.outcomes[name] <= b.outcomes[name] : a.outcomes[name] >= b.outcomes[name]);
@@ -243,7 +243,7 @@ class Page {
     return front;
   }
 
-  /** The best feasible trial; with several objectives by the first one. */
+  /** The best feasible trial; with several objectives, by the first of them. */
   best() {
     let best = null;
     for (const trial of this.told) {
@@ -296,7 +296,7 @@ class Page {
     const sorted = [...groups].sort((a, b) => b[1].length - a[1].length).slice(0, 10);
     const retried = this.numbersRetried();
     const left = sorted.map(([, trials]) => trials.map((trial) => trial.number).filter((number) => !retried.has(number)));
-    // What has not changed stays, and with it the place of the keyboard.
+    // Unchanged groups are not redrawn, so that the focus is kept.
     const drawn = JSON.stringify(sorted.map(([why, trials], index) => [why, trials.length, left[index].length]));
     if (drawn === this.failuresDrawn) return;
     this.failuresDrawn = drawn;
@@ -309,13 +309,13 @@ class Page {
     if (had) head.focus();
   }
 
-  /** Numbers of failed trials that are tried again, or were. */
+  /** Numbers of failed trials that have been retried. */
   numbersRetried() {
     const again = this.told.concat(this.open).map((trial) => trial.retry_of).filter((number) => number !== null);
     return new Set([...again, ...(this.actions?.retried ?? [])]);
   }
 
-  /** The button that tries a failed trial again. @param {any} trial */
+  /** The button that retries a failed trial. @param {any} trial */
   again(trial) {
     if (this.actions === null || trial.state !== "failed" || this.numbersRetried().has(trial.number)) return [];
     const line = answer();

@@ -1,12 +1,12 @@
 // @ts-check
-/** The model over two parameters: what it expects, or how little it knows. */
+/** The model over two parameters: its mean or its uncertainty. */
 import { colour, get, h, number, settle, visible, words } from "./dom.js";
 import { SvgContext, pictureButtons } from "./picture.js";
 import { choicesOf, placeOf, shade } from "./scale.js";
 
 const HEIGHT = 340;
 
-/** The values that a model rests on. @param {{ n_values: number, n_all: number }} found */
+/** Describes the values that a model is fitted to. @param {{ n_values: number, n_all: number }} found */
 export function modelled({ n_values, n_all }) {
   return n_values < n_all ? `${n_values} of ${n_all} values (the best half of these, and an even spread of the others)` : `${n_values} values`;
 }
@@ -56,7 +56,7 @@ export class Surface {
     }
   }
 
-  /** Where things stand: the area of the cells, and their sides. */
+  /** Layout: the area of the cells and their sides. */
   area() {
     const width = Math.max(300, Math.min(760, this.element.clientWidth - 4));
     const [left, top, right, bottom] = [92, 12, width - 16, HEIGHT - 44];
@@ -78,7 +78,7 @@ export class Surface {
     settle(this.says, `${isMean ? "Expected values" : "Standard deviations"} from ${number(low)} to ${number(high)}; light is ${isMean ? "better" : "better known"}. From ${modelled(this.shown)}; other parameters as in trial ${this.shown.at.number}. Dots are trials.`);
   }
 
-  /** The model as SVG; none before it was computed. */
+  /** The model as SVG; null before it has been computed. */
   svg() {
     if (this.shown === null) return null;
     const picture = new SvgContext(this.area().width, HEIGHT, `${this.what.value === "mean" ? "expected value" : "uncertainty"} over ${this.shown.names.join(" and ")}`);
@@ -93,7 +93,7 @@ export class Surface {
     const cells = isMean ? this.shown.mean : this.shown.std;
     const all = cells.flat();
     const [low, high] = [Math.min(...all), Math.max(...all)];
-    // Light is good: a better value, or what the model knows well.
+    // Light colours are good: better values, or low uncertainty.
     const turned = isMean ? this.minimize : true;
     const share = (/** @type {number} */ value) => (high === low ? 0.5 : turned ? (high - value) / (high - low) : (value - low) / (high - low));
     cells.forEach((/** @type {number[]} */ row, /** @type {number} */ j) => row.forEach((value, i) => {

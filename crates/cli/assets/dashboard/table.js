@@ -1,8 +1,8 @@
 // @ts-check
-/** The table of trials, with filters, an order and pages. */
+/** The table of trials, with filters, sorting and pages. */
 import { duration, h, number, setView, settle, view } from "./dom.js";
 
-/** Characters of a reason in the table at most. */
+/** Maximum number of characters of a reason in the table. */
 const REASON = 160;
 const ROWS = 50;
 
@@ -92,7 +92,7 @@ export class Table {
     const pages = Math.max(1, Math.ceil(found.length / ROWS));
     this.page = Math.min(Math.max(0, this.page), pages - 1);
     const first = this.page * ROWS;
-    settle(this.count, found.length === 0 ? "No trial is like this." : `${found.length} trials; page ${this.page + 1} of ${pages}`);
+    settle(this.count, found.length === 0 ? "No trial matches." : `${found.length} trials; page ${this.page + 1} of ${pages}`);
     /** @type {any} */ (this.back).disabled = this.page === 0;
     /** @type {any} */ (this.on).disabled = this.page === pages - 1;
     this.heads.forEach((head, index) => head.setAttribute("aria-sort", columns[index][0] !== name ? "none" : sign > 0 ? "ascending" : "descending"));
@@ -108,12 +108,12 @@ export class Table {
   }
 }
 
-/** A number of a trial by its name; `value` also of one that was stopped. @param {any} trial @param {string} name */
+/** A number of a trial by its name. A stopped trial also has a `value`. @param {any} trial @param {string} name */
 function numberOf(trial, name) {
   return name === "value" ? trial.value : trial.outcomes?.[name] ?? null;
 }
 
-/** The state of a trial, or that it misses a constraint. @param {any} trial */
+/** The state of a trial, or that it violates a constraint. @param {any} trial */
 export function state(trial) {
   return trial.feasible === false ? "infeasible" : trial.state;
 }
@@ -125,7 +125,7 @@ function withTrial(trial) {
   return query;
 }
 
-/** Numbers by size, texts by letters, and what is absent last in either order. @param {any} a @param {any} b @param {number} sign */
+/** Compares numbers by size and texts by letters. Absent values are last in either order. @param {any} a @param {any} b @param {number} sign */
 function compare(a, b, sign) {
   const absent = (/** @type {any} */ value) => value === null || value === undefined || value === "";
   if (absent(a) || absent(b)) return Number(absent(a)) - Number(absent(b));
@@ -138,7 +138,7 @@ export function shown(value) {
   return typeof value === "number" ? number(value) : String(value ?? "–");
 }
 
-/** The beginning of a text that may be long; a trial's own page has all of it. @param {string} text */
+/** The beginning of a long text. The page of the trial shows all of it. @param {string} text */
 function short(text) {
   const line = text.split("\n", 1)[0];
   return line.length > REASON ? `${line.slice(0, REASON)}…` : line;

@@ -1,9 +1,9 @@
 // @ts-check
-/** The graph of a run's neighbours: its picture, its figures, and what its edges carried. */
+/** The graph of a run's neighbours: its picture, its figures, and the traffic along its edges. */
 import { get, h, number, settle, table, words } from "./dom.js";
 import { csvTable } from "./csv.js";
 
-/** Arms in which agents work alone, whatever the graph. */
+/** Arms in which agents work alone on any graph. */
 const ALONE = ["ts", "log-ei"];
 
 export class Topology {
@@ -17,7 +17,7 @@ export class Topology {
   }
 
   async load() {
-    const head = h("h2", {}, "Who is whose neighbour");
+    const head = h("h2", {}, "Graph of neighbours");
     try {
       this.about = await get(`${this.base}/topology`);
     } catch (error) {
@@ -33,7 +33,7 @@ export class Topology {
   }
 
   /**
-   * Counts what each edge carried in the arm that is shown.
+   * Counts the values that crossed each edge in the selected arm.
    * @param {string | null} arm
    * @param {Map<string, Map<number, any>>} cells rows by agent and iteration
    */
@@ -53,7 +53,7 @@ export class Topology {
     const degrees = agents.map((/** @type {[string, number]} */ [agent, degree]) => [agent, degree, (told.get(agent) ?? []).length]);
     settle(this.use,
       h("h3", {}, "Edges"),
-      h("p", { class: "quiet" }, "A query follows from an agent's own values and all that its neighbours reported, so that no query names a neighbour. Counted are the values in the results that the first agent reported to the second, and back; a failed trial has none."),
+      h("p", { class: "quiet" }, "A query depends on an agent's own values and on all reports of its neighbours, so no query names a neighbour. The counts are values in the results that the first agent reported to the second, and back; a failed trial has none."),
       csvTable("edges", ["agent", "neighbour", "from round", "until round", "values reported", "and back"], rows),
       n_edges > edges.length ? h("p", { class: "quiet" }, `The first ${edges.length} of ${n_edges} edges.`) : "",
       h("details", {}, h("summary", {}, "Neighbours of each agent"), csvTable("neighbours of each agent", ["agent", "neighbours at the start", "values"], degrees)));
@@ -66,7 +66,7 @@ function iterationsWithValue(cells) {
 }
 
 /**
- * Values that cross an edge before the round in which it is gone: a report of a round leaves before the next one.
+ * Counts the values that cross an edge before the round of its removal. A report of a round is sent before the next round.
  * @param {number[]} iterations
  * @param {string} initial the initial points that are reported
  * @param {number | null} until
@@ -85,7 +85,7 @@ function figures(graph) {
   const members = clique.members.slice(0, 12).join(", ") + (clique.members.length > 12 ? ` and ${clique.members.length - 12} more` : "");
   return table("figures of the graph", ["topology", graph.name], [
     ["graph", graph.graph], ["agents", graph.agents], ["edges", graph.edges], ["neighbours of an agent", range], ["components", graph.components],
-    ["diameter", graph.diameter ?? (graph.components > 1 ? "none: not everybody is reached" : "not computed for so large a graph")],
+    ["diameter", graph.diameter ?? (graph.components > 1 ? "none: the graph is not connected" : "not computed for so large a graph")],
     ["algebraic connectivity", graph.algebraic_connectivity === null ? "not computed" : number(graph.algebraic_connectivity)],
     ["largest clique", size], ["its agents", h("td", { class: "long" }, members)],
   ]);

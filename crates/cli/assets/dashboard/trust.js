@@ -1,5 +1,5 @@
 // @ts-check
-/** Trust in the others over time, where queries tell it. */
+/** Trust in other agents over time, if the queries have it. */
 import { h, number, settle } from "./dom.js";
 import { csvTable } from "./csv.js";
 import { trustOf } from "./grid.js";
@@ -27,7 +27,7 @@ export class Trust {
     const [low, high] = [of((all) => Math.min(...all)), of((all) => Math.max(...all))];
     const rows = x.map((iteration, index) => [iteration, number(mean[index]), number(low[index]), number(high[index]), found[index].length]);
     settle(this.element, h("h2", {}, "Trust over time"),
-      h("p", { class: "quiet" }, "The weight that an agent's query gives to what others know, by the evidence of its own values. Between −10 % and 10 % the others have no part in a query. Below 0 it is the weight of their negated functions: what is good for them is bad here. A mean near 0 may be of agents with either sign."),
+      h("p", { class: "quiet" }, "The weight that an agent's query gives to the knowledge of others, based on its own values. Between −10 % and 10 % the others have no part in a query. Below 0 it is the weight of their negated functions: good points for them are bad here. A mean near 0 may hide agents of either sign."),
       this.chart.element,
       h("details", {}, h("summary", {}, "As a table"), csvTable("trust by iteration", ["iteration", "mean", "lowest", "highest", "agents"], rows)));
     this.chart.show(x, [

@@ -4,7 +4,8 @@ use std::cell::Cell;
 use std::path::PathBuf;
 
 use fedbo_agent::{
-    AgentFile, Ended, EnrolOptions, HOME, Home, Notice, Observer, RunOptions, UploadCounts,
+    AgentFile, Ended, EnrolOptions, HOME, Home, MoveOptions, Notice, Observer, RunOptions,
+    UploadCounts,
 };
 use fedbo_config::choices_to_write;
 use fedbo_federation::Federation;
@@ -12,37 +13,40 @@ use fedbo_privacy::accounting::Budget;
 use fedbo_protocol::Trial;
 use fedbo_space::Point;
 use fedbo_storage::Told;
+use fedbo_transport::ProxySetting;
 use fedbo_wire::{EnrolmentToken, ServerCard};
 use serde::Serialize;
 use zeroize::Zeroizing;
 
 use crate::alignment::{self, AlignmentRecord};
-use crate::console;
-use crate::exit::{BadInput, Exit};
 use crate::file_kind::FileKind;
-use crate::interrupt;
 use crate::space_display::{self, ShownParameter};
 use crate::trial_record::SCHEMA_VERSION;
+use fedbo_console as console;
+use fedbo_console::interrupt;
+use fedbo_console::{BadInput, Exit};
 
-/// Take part in a federation: tune an objective of your own, and learn from others'
+/// Take part in a federation: tune your own objective and learn from other agents
 #[derive(clap::Subcommand)]
 pub(crate) enum Agent {
     Enrol(Enrol),
     Run(Run),
     Status(Status),
     Rotate(Rotate),
+    Move(Move),
+    Reconcile(Reconcile),
 }
 
-/// Join a study with the token that its operator gave you
+/// Join a study with the token from its operator
 ///
-/// Makes the agent's folder and its key, takes the agent's place in the study, and keeps the study's frozen configuration. Doing
-/// it again is harmless.
+/// Creates the agent's folder and key, enrols the agent in the study, and stores the study's frozen
+/// configuration. Repeating the command is harmless.
 #[derive(clap::Args)]
 pub(crate) struct Enrol {
     /// Address of the coordinator: `https://HOST:PORT`
     #[arg(long, value_name = "URL")]
     coordinator: String,
-    /// The token; - reads it from standard input
+    /// Token; - reads it from standard input
     #[arg(
         long,
         value_name = "TOKEN",
@@ -51,16 +55,22 @@ pub(crate) struct Enrol {
         value_parser = secret
     )]
     token: Zeroizing<String>,
-    /// Card of the other party's server, as that party says (`fedbo helper card`): where two servers sum, the coordinator alone sees nothing
+    /// Card of the other party's server, as published by that party (`fedbo helper card`): if two
+    /// servers sum, the coordinator alone sees nothing
     #[arg(long, value_name = "CARD")]
     helper: Option<String>,
-    /// The agent's folder
+    /// Folder of the agent
     #[arg(long, value_name = "DIR", default_value = HOME)]
     home: PathBuf,
-    /// Authority of the coordinator's certificate (PEM), besides those that the system trusts
+    /// Certificate authority of the coordinator (PEM), in addition to those of the system
     #[arg(long, value_name = "FILE")]
     ca: Option<PathBuf>,
-    /// Speak plain HTTP also beyond this machine: everybody on the way can read and change what is sent
+    /// Outbound proxy: http://HOST:PORT, or none; by default the one in HTTPS_PROXY. Hosts in
+    /// NO_PROXY are reached directly
+    #[arg(long, value_name = "URL")]
+    proxy: Option<ProxySetting>,
+    /// Allow plain HTTP to other machines: anybody on the network path can read and change the
+    /// messages
     #[arg(long)]
     plain_http: bool,
     /// Print a JSON object
@@ -68,9 +78,10 @@ pub(crate) struct Enrol {
     json: bool,
 }
 
-/// Run an agent as its file says, until its plan is done
+/// Run an agent as its file says until its plan is complete
 ///
-/// Interrupted in any way, it goes on where it was when it is run again. What it measures stays in its folder.
+/// After any interruption, the same command continues where the agent was. Its observations stay in
+/// its folder.
 #[derive(clap::Args)]
 pub(crate) struct Run {
     /// The agent's file, for instance agent.toml
@@ -80,10 +91,10 @@ pub(crate) struct Run {
     json: bool,
 }
 
-/// Show where an agent stands in its studies, and what it has spent; asks nobody
+/// Show an agent's progress in its studies and its privacy spending, without network requests
 #[derive(clap::Args)]
 pub(crate) struct Status {
-    /// The agent's folder
+    /// Folder of the agent
     #[arg(long, value_name = "DIR", default_value = HOME)]
     home: PathBuf,
     /// Print a JSON object
@@ -94,7 +105,7 @@ pub(crate) struct Status {
 /// Replace the agent's key at all of its coordinators
 #[derive(clap::Args)]
 pub(crate) struct Rotate {
-    /// The agent's folder
+    /// Folder of the agent
     #[arg(long, value_name = "DIR", default_value = HOME)]
     home: PathBuf,
     /// Print a JSON object
@@ -102,7 +113,55 @@ pub(crate) struct Rotate {
     json: bool,
 }
 
-/// A text that is overwritten when it is dropped.
+/// Change the address of a coordinator
+///
+/// The server at the new address must prove that it has the coordinator's key, which the agent
+/// knows from its token. All studies of this coordinator move, and none of them may be running. If
+/// any check fails, the old address is kept.
+#[derive(clap::Args)]
+pub(crate) struct Move {
+    /// New address of the coordinator: `https://HOST:PORT`
+    #[arg(long, value_name = "URL")]
+    coordinator: String,
+    /// One of the coordinator's studies; required if the agent's studies have several coordinators
+    #[arg(long)]
+    study: Option<String>,
+    /// Folder of the agent
+    #[arg(long, value_name = "DIR", default_value = HOME)]
+    home: PathBuf,
+    /// Certificate authority of the coordinator (PEM), in addition to those of the system; by
+    /// default that of the old address
+    #[arg(long, value_name = "FILE")]
+    ca: Option<PathBuf>,
+    /// Allow plain HTTP to other machines: anybody on the network path can read and change the
+    /// messages
+    #[arg(long)]
+    plain_http: bool,
+    /// Print a JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// Update an agent's spending from its studies' ledgers after restoring its folder from a copy
+///
+/// A folder that was restored from an older copy, or is used on two machines, lacks some of the
+/// messages sent in its name. This command contacts the coordinators of its studies, follows their
+/// signed ledgers, charges the missing releases, and lets the agent continue. First stop the agent
+/// on all other machines. Repeating the command is harmless.
+#[derive(clap::Args)]
+pub(crate) struct Reconcile {
+    /// Folder of the agent
+    #[arg(long, value_name = "DIR", default_value = HOME)]
+    home: PathBuf,
+    /// Name of the study; by default all unfinished studies
+    #[arg(long, value_name = "NAME")]
+    study: Option<String>,
+    /// Print a JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// Wraps a text so that it is overwritten when dropped.
 #[expect(clippy::unnecessary_wraps, reason = "what clap asks for")]
 fn secret(text: &str) -> Result<Zeroizing<String>, std::convert::Infallible> {
     Ok(Zeroizing::new(text.to_owned()))
@@ -114,22 +173,24 @@ struct Enrolled {
     slot: u32,
     agent: String,
     config: String,
-    /// The parameters that its commands will be given.
+    /// Parameters passed to the agent's commands.
     space: Vec<ShownParameter>,
-    /// The study's promise for what is sent, in one sentence.
+    /// The study's guarantee for the agent's messages, in one sentence.
     protection: String,
+    /// The guarantee without technical terms.
+    in_plain_words: String,
 }
 
-/// The summary of a run.
+/// Summary of a run.
 #[derive(Serialize)]
 struct RunSummary {
     schema_version: u32,
     /// `complete`, `study-over` or `interrupted`.
     ended: &'static str,
-    /// Trials that this run told, the failed ones included.
+    /// Number of trials told by this run, including failed ones.
     told_by_this_run: u64,
     failed: u64,
-    /// The agent's budget allows no further upload.
+    /// True if the agent's budget allows no further upload.
     budget_reached: bool,
     storage: String,
 }
@@ -148,14 +209,15 @@ struct StudyStatus {
     coordinator: String,
     round: Option<u64>,
     rounds: u64,
-    /// The end of the ledger, as `SEQ:HASH`.
+    /// Head of the ledger, as `SEQ:HASH`.
     ledger_head: Option<String>,
     trials: u64,
     best: Option<f64>,
-    /// The trust in the others, where the algorithm weighs them; below 0 the weight of their negated functions.
+    /// Trust in the other agents, if the algorithm weighs them; if negative, the weight of their
+    /// negated functions.
     #[serde(skip_serializing_if = "Option::is_none")]
     trust_percent: Option<i8>,
-    /// The alignment of all agents' vectors, where sums of them are released.
+    /// Alignment of all agents' vectors, if their sums are released.
     #[serde(skip_serializing_if = "Option::is_none")]
     alignment: Option<AlignmentRecord>,
     #[serde(skip)]
@@ -163,6 +225,8 @@ struct StudyStatus {
     uploads_acknowledged: u64,
     uploads_missed: u64,
     finished: bool,
+    /// Protection of the agent's messages, in one sentence without technical terms.
+    in_plain_words: String,
 }
 
 #[derive(Serialize)]
@@ -173,6 +237,30 @@ struct PrivacyStatus {
     releases: u64,
 }
 
+impl From<fedbo_agent::PrivacyStatus> for PrivacyStatus {
+    fn from(privacy: fedbo_agent::PrivacyStatus) -> Self {
+        Self {
+            epsilon_max: privacy.cap.epsilon(),
+            delta: privacy.cap.delta().get(),
+            epsilon: privacy.spent.as_ref().ok().map(|claim| claim.epsilon),
+            releases: privacy.spent.as_ref().map_or(0, |claim| claim.n_releases),
+        }
+    }
+}
+
+impl PrivacyStatus {
+    fn sentence(&self) -> String {
+        let spent = self.epsilon.map_or_else(
+            || "no finite bound is proved for the epsilon spent".to_owned(),
+            |epsilon| format!("epsilon {epsilon:?} is spent"),
+        );
+        format!(
+            "over all studies {spent}, on {} uploads, of {:?} at delta {:?}\n",
+            self.releases, self.epsilon_max, self.delta
+        )
+    }
+}
+
 impl Agent {
     pub(crate) fn run(&self) -> anyhow::Result<Exit> {
         crate::core_dumps::turn_off();
@@ -181,19 +269,25 @@ impl Agent {
             Self::Run(command) => command.run(),
             Self::Status(command) => command.run(),
             Self::Rotate(command) => command.run(),
+            Self::Move(command) => command.run(),
+            Self::Reconcile(command) => command.run(),
         }
     }
 }
 
 impl Agent {
-    /// The document that it prints with `--json`; none of commands that do more than to compute one.
+    /// Returns the document printed by `--json`; `None` for commands that have side effects.
     pub(crate) fn answer(&self) -> Option<anyhow::Result<String>> {
         match self {
             Self::Status(command) => {
                 let document = command.document();
                 Some(document.and_then(|document| Ok(serde_json::to_string_pretty(&document)?)))
             }
-            Self::Enrol(_) | Self::Run(_) | Self::Rotate(_) => None,
+            Self::Enrol(_)
+            | Self::Run(_)
+            | Self::Rotate(_)
+            | Self::Move(_)
+            | Self::Reconcile(_) => None,
         }
     }
 }
@@ -205,18 +299,23 @@ impl Enrol {
             coordinator_url: self.coordinator.clone(),
             token: self.token()?,
             ca: self.ca.clone(),
+            proxy: self.proxy.clone().unwrap_or_default(),
             helper: self.helper()?,
             allow_plain_http: self.plain_http,
         };
         let quiet = self.json;
         let membership = fedbo_agent::enrol(&options, &mut |federation| {
             if !quiet {
-                // INV-24: seen before anything of it is stored.
+                // INV-24: shown before any of it is stored.
                 console::note(&space_display::lines(&federation.space));
             }
         })?;
         let federation = membership.federation()?;
         let protection = fedbo_agent::protection(&federation);
+        let in_plain_words = federation.in_plain_words();
+        if let Some(warning) = fedbo_agent::weak_protection(&federation) {
+            console::note(&format!("warning: {warning}"));
+        }
         if let Some(warning) = fedbo_agent::short_rounds(&federation) {
             console::note(&format!("warning: {warning}"));
         }
@@ -228,13 +327,14 @@ impl Enrol {
                 config: membership.digest.to_string(),
                 space: space_display::parameters(&federation.space),
                 protection,
+                in_plain_words,
             };
             console::result(&serde_json::to_string_pretty(&enrolled)?)?;
             return Ok(Exit::Done);
         }
         let home = self.home.display();
         console::result(&format!(
-            "{:?} has slot {} of study {:?}; its key and its data are in {home}\n{protection}",
+            "{:?} has slot {} of study {:?}; its key and its data are in {home}\n{protection}\n{in_plain_words}",
             membership.agent, membership.slot, membership.study
         ))?;
         let parameters: Vec<&str> =
@@ -244,7 +344,7 @@ impl Enrol {
             parameters.iter().map(|name| format!("\"{{{name}}}\"")).collect();
         let choices = choices_to_write(&federation.space).map_or_else(String::new, |lines| {
             format!(
-                "\n# if your command takes all of these as they are:\n[choices]\n{}",
+                "\n# if your command accepts all of these unchanged:\n[choices]\n{}",
                 lines.trim_end()
             )
         });
@@ -277,8 +377,10 @@ impl Enrol {
     }
 }
 
-/// The table of a file that says what may be spent over all studies: what the agent's home knows of it (INV-25), else what a study
-/// that charges takes.
+/// Returns the `[privacy]` table to be added to the agent's file, the limit over all studies.
+///
+/// The budget is the one known to the agent's home (INV-25), otherwise the budget of a study that
+/// charges.
 fn limit(known: Option<Budget>, federation: &Federation) -> String {
     let budget = known.or_else(|| Some(federation.privacy()?.budget()));
     budget.map_or_else(String::new, |budget| {
@@ -325,7 +427,7 @@ impl Run {
                 Ended::StudyOver => format!(
                     "the coordinator has ended the study before this agent's plan was done; the trials are in {storage}"
                 ),
-                Ended::Interrupted => "interrupted; run it again to go on".to_owned(),
+                Ended::Interrupted => "interrupted; run it again to continue".to_owned(),
             })?;
         }
         Ok(match ended {
@@ -362,15 +464,11 @@ impl Status {
                         uploads_acknowledged: acknowledged,
                         uploads_missed: missed,
                         finished: study.finished,
+                        in_plain_words: study.in_plain_words,
                     }
                 })
                 .collect(),
-            privacy: status.privacy.map(|privacy| PrivacyStatus {
-                epsilon_max: privacy.cap.epsilon(),
-                delta: privacy.cap.delta().get(),
-                epsilon: privacy.spent.as_ref().ok().map(|claim| claim.epsilon),
-                releases: privacy.spent.as_ref().map_or(0, |claim| claim.n_releases),
-            }),
+            privacy: status.privacy.map(PrivacyStatus::from),
         })
     }
 
@@ -405,9 +503,10 @@ impl Status {
                 study.uploads_acknowledged,
                 study.uploads_missed
             );
+            text += &format!("  {}\n", study.in_plain_words);
             if let Some(head) = &study.ledger_head {
                 text += &format!(
-                    "  its ledger ends at {head}: other agents of the study with that number have that hash\n"
+                    "  its ledger ends at {head}: other agents of the study have the same hash at that number\n"
                 );
             }
             if let Some(sentence) = &study.alignment_sentence {
@@ -418,14 +517,7 @@ impl Status {
             text += "no study yet\n";
         }
         if let Some(privacy) = &document.privacy {
-            let spent = privacy.epsilon.map_or_else(
-                || "nothing finite is proved of what it has spent".to_owned(),
-                |epsilon| format!("epsilon {epsilon:?} is spent"),
-            );
-            text += &format!(
-                "over all studies {spent}, on {} uploads, of {:?} at delta {:?}\n",
-                privacy.releases, privacy.epsilon_max, privacy.delta
-            );
+            text += &privacy.sentence();
         }
         console::result(&text)?;
         Ok(Exit::Done)
@@ -439,12 +531,114 @@ impl Rotate {
             console::result(&serde_json::json!({ "key": key.to_string() }).to_string())?;
             return Ok(Exit::Done);
         }
-        console::result(&format!("the agent's key is {key} from now on"))?;
+        console::result(&format!("the agent's key is now {key}"))?;
         Ok(Exit::Done)
     }
 }
 
-/// Says on standard error what happens.
+impl Move {
+    fn run(&self) -> anyhow::Result<Exit> {
+        let moved = fedbo_agent::move_to(&MoveOptions {
+            home: self.home.clone(),
+            study: self.study.clone(),
+            coordinator_url: self.coordinator.clone(),
+            ca: self.ca.clone(),
+            allow_plain_http: self.plain_http,
+        })?;
+        let studies: Vec<&str> = moved.iter().map(|membership| membership.study.as_str()).collect();
+        if self.json {
+            let moved = serde_json::json!({ "coordinator": self.coordinator, "studies": studies });
+            console::result(&moved.to_string())?;
+            return Ok(Exit::Done);
+        }
+        let names: Vec<String> = studies.iter().map(|study| format!("{study:?}")).collect();
+        console::result(&format!(
+            "the coordinator of {} is now at {}; it has proved that it holds the key known to the agent",
+            names.join(", "),
+            self.coordinator
+        ))?;
+        Ok(Exit::Done)
+    }
+}
+
+#[derive(Serialize)]
+struct ReconciledStudy {
+    study: String,
+    /// Last request counter known to the folder; the agent continues after `counter`.
+    counter_before: u64,
+    counter: u64,
+    /// Number of releases in the study's ledger, and the ledger's head as `SEQ:HASH`.
+    releases: u64,
+    ledger_head: Option<String>,
+    /// Rounds charged by this command, by study.
+    charged: Vec<ChargedRounds>,
+}
+
+#[derive(Serialize)]
+struct ChargedRounds {
+    study: String,
+    rounds: Vec<u64>,
+}
+
+#[derive(Serialize)]
+struct ReconcileDocument {
+    schema_version: u32,
+    studies: Vec<ReconciledStudy>,
+    privacy: Option<PrivacyStatus>,
+}
+
+impl Reconcile {
+    fn run(&self) -> anyhow::Result<Exit> {
+        let studies = fedbo_agent::reconcile(&self.home, self.study.as_deref())?;
+        let privacy = fedbo_agent::status(&self.home)?.privacy.map(PrivacyStatus::from);
+        let studies: Vec<ReconciledStudy> = studies
+            .into_iter()
+            .map(|found| ReconciledStudy {
+                study: found.study,
+                counter_before: found.counter_before,
+                counter: found.counter,
+                releases: found.n_releases,
+                ledger_head: found.head.map(|head| head.to_string()),
+                charged: found
+                    .charged
+                    .into_iter()
+                    .map(|(study, rounds)| ChargedRounds { study, rounds })
+                    .collect(),
+            })
+            .collect();
+        if self.json {
+            let document = ReconcileDocument { schema_version: SCHEMA_VERSION, studies, privacy };
+            console::result(&serde_json::to_string_pretty(&document)?)?;
+            return Ok(Exit::Done);
+        }
+        let mut text = String::new();
+        for found in &studies {
+            text += &format!(
+                "{}: {} releases in its ledger; the agent continues after request {} (its folder knew {})\n",
+                found.study, found.releases, found.counter, found.counter_before
+            );
+            for new in &found.charged {
+                let rounds: Vec<String> = new.rounds.iter().map(u64::to_string).collect();
+                text += &format!(
+                    "  charged now for study {}: {} rounds ({})\n",
+                    new.study,
+                    new.rounds.len(),
+                    rounds.join(", ")
+                );
+            }
+        }
+        if studies.is_empty() {
+            text += "no active study to ask; use --study NAME for a study that has ended\n";
+        }
+        if let Some(privacy) = &privacy {
+            text += &privacy.sentence();
+        }
+        console::result(&text)?;
+        Ok(Exit::Done)
+    }
+}
+
+/// Reports events on standard error.
 struct ConsoleObserver {
     n_trials: Cell<u64>,
     n_failed: Cell<u64>,
@@ -460,7 +654,8 @@ impl Observer for ConsoleObserver {
                 self.n_failed.set(self.n_failed.get() + 1);
                 console::note(&format!("trial {} failed ({kind}): {message}", trial.index));
             }
-            // An agent's trials report nothing, so none is stopped, and have one number.
+            // Trials of an agent make no reports, so none is stopped early, and they have a single
+            // number.
             Told::Stopped { .. } | Told::Numbers(_) => {}
         }
     }
@@ -471,10 +666,19 @@ impl Observer for ConsoleObserver {
             Notice::RoundBegan(..) | Notice::UploadResent(_) | Notice::StudyWaits(_) => {
                 console::remark(&notice.to_string());
             }
-            Notice::StudyOpened(_) | Notice::UploadMissed(..) | Notice::Retrying(..) => {
+            Notice::StudyOpened(_)
+            | Notice::UploadMissed(..)
+            | Notice::Retrying(..)
+            | Notice::HelperAwaited(_) => {
                 console::note(&notice.to_string());
             }
-            Notice::RoundsAreShort(_) | Notice::Refused(_) | Notice::CoordinatorRefused(_) => {
+            Notice::RoundsAreShort(_)
+            | Notice::WeakProtection(_)
+            | Notice::TakenOver(_)
+            | Notice::CoordinatorSetBack(..)
+            | Notice::AccountUnchecked(..)
+            | Notice::Refused(_)
+            | Notice::CoordinatorRefused(_) => {
                 console::note(&format!("warning: {notice}"));
             }
             Notice::WaitsToDeliver => {
@@ -482,7 +686,9 @@ impl Observer for ConsoleObserver {
             }
             Notice::BudgetReached(_) => {
                 self.over_budget.set(true);
-                console::note(&format!("{notice}; the agent goes on with what others release"));
+                console::note(&format!(
+                    "{notice}; the agent continues with the releases of others"
+                ));
             }
         }
     }
@@ -494,7 +700,7 @@ mod tests {
 
     use super::*;
 
-    /// INV-25: what a home may spend is in each file that is proposed for it, whatever the study charges.
+    /// INV-25: a proposed file contains the home's budget, regardless of the study's charges.
     #[test]
     fn a_home_with_a_budget_is_proposed_files_with_it() {
         let study = |algorithm: &str, more: &str| {

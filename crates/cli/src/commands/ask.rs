@@ -1,4 +1,4 @@
-//! `fedbo ask`: the next trials, to be evaluated by hand or by a program of one's own.
+//! `fedbo ask`: the next trials, for evaluation by hand or by a user's program.
 
 use std::io::IsTerminal;
 
@@ -8,17 +8,18 @@ use fedbo_strategies::StrategyError;
 use fedbo_study::{AskOutcome, StudyError};
 use serde::Serialize;
 
-use crate::console;
-use crate::exit::{BadInput, Exit};
 use crate::study_ref::{OpenStudy, StudyRef};
-use crate::text;
 use crate::trial_record::tell_usage;
+use fedbo_console as console;
+use fedbo_console::text;
+use fedbo_console::{BadInput, Exit};
 
 /// Ask for the next trials, to evaluate them yourself
 ///
-/// Prints one line a trial: its number, then its parameters as name=value. A trial that is asked for is yours until it is told
-/// (fedbo tell) or given back (fedbo release). A study that is not stored yet is created as its file says, and one that was stopped
-/// (fedbo stop) answers all the same: a stop ends runs of fedbo tune.
+/// Prints one line per trial: its number, then its parameters as name=value. The trial is yours
+/// until you tell it (fedbo tell) or give it back (fedbo release). A study that is not stored yet
+/// is created from its file. A stopped study (fedbo stop) still answers: a stop only ends runs of
+/// fedbo tune.
 #[derive(clap::Args)]
 pub(crate) struct Ask {
     #[command(flatten)]
@@ -26,7 +27,7 @@ pub(crate) struct Ask {
     /// Number of trials
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1000))]
     count: u64,
-    /// Print a JSON object on each line instead: trial, parameters, source
+    /// Print a JSON object per line instead: trial, parameters, source
     #[arg(long)]
     json: bool,
 }
@@ -56,7 +57,7 @@ impl Ask {
             };
             let printed = self.print(&trial);
             if !matches!(printed, Ok(true)) {
-                // Nobody has seen it.
+                // The trial was not shown to anybody.
                 opened.study.release_trial(trial.number)?;
                 return printed.map(|_| Exit::Done);
             }
@@ -65,18 +66,18 @@ impl Ask {
             let word = &opened.word;
             if opened.study.definition().early_stopping.is_some() {
                 console::remark(&format!(
-                    "after each epoch ask whether to go on with: fedbo report {word} TRIAL EPOCH VALUE"
+                    "after each epoch ask whether to continue with: fedbo report {word} TRIAL EPOCH VALUE"
                 ));
             }
             let usage = tell_usage(opened.study.definition());
             console::remark(&format!(
-                "tell what came out with: fedbo tell {word} TRIAL {usage} (or --failed REASON)"
+                "tell the outcome with: fedbo tell {word} TRIAL {usage} (or --failed REASON)"
             ));
         }
         Ok(Exit::Done)
     }
 
-    /// Prints the trial. Returns false if nobody reads the output any more.
+    /// Prints the trial. Returns false if the reader has closed the output.
     fn print(&self, trial: &Trial) -> anyhow::Result<bool> {
         let line = if self.json {
             serde_json::to_string(&AskedRecord {
@@ -91,7 +92,7 @@ impl Ask {
     }
 }
 
-/// There are no further trials: an error if there was none at all.
+/// Handles the end of the trials: an error if there was none at all.
 fn ended(why: &str, n_asked: u64, count: u64) -> anyhow::Result<Exit> {
     if n_asked == 0 {
         return Err(BadInput(why.to_owned()).into());
@@ -100,7 +101,7 @@ fn ended(why: &str, n_asked: u64, count: u64) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// The message that says why there is no further trial, and what to do.
+/// Message with the reason why there is no further trial, and the remedy.
 fn full(opened: &OpenStudy, open: &[Trial]) -> String {
     let (name, word) = (opened.name(), &opened.word);
     let n_trials = opened.n_trials().unwrap_or_default();

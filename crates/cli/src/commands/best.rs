@@ -1,4 +1,4 @@
-//! `fedbo best`: what a study found, and which parameters matter.
+//! `fedbo best`: the best trials of a study, and the importance of its parameters.
 
 use std::io::IsTerminal;
 use std::time::Duration;
@@ -10,20 +10,21 @@ use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
 use super::found::Found;
-use crate::console;
-use crate::exit::Exit;
 use crate::old_studies::{self, OldStudiesRecord};
 use crate::study_ref::{OpenStudy, StudyRef};
-use crate::text::{counted, number};
 use crate::trial_record::{SCHEMA_VERSION, TrialRecord};
+use fedbo_console as console;
+use fedbo_console::Exit;
+use fedbo_console::text::{counted, number};
 
-/// Show the best trial of a study, and how much each parameter matters
+/// Show the best trial of a study and the importance of each parameter
 ///
-/// Fits a model to all trials, whatever the study's strategy. share: the part of the model's variance over the space that would
-/// vanish if all other parameters were known; shares add up to more than 1 where parameters act together. relevance: by
-/// the model's length scales alone. With constraints: the best trial that meets them, or the one that misses them by the least; with
-/// several objectives, all trials that no other one dominates. A study that learns from old studies also says how much it trusts each of them now, and why
-/// some are dropped.
+/// Fits a model to all trials, independent of the study's strategy. share: the part of the model's
+/// variance over the space that would vanish if all other parameters were known; shares add up to
+/// more than 1 if parameters interact. relevance: based on the model's length scales alone. With
+/// constraints: the best trial that meets them, or the one with the smallest violation; with
+/// several objectives: all nondominated trials. For a study that learns from old studies, also
+/// shows the current trust in each of them, and why some are dropped.
 #[derive(clap::Args)]
 pub(crate) struct Best {
     #[command(flatten)]
@@ -39,28 +40,28 @@ struct BestDocument<'a> {
     study: &'a str,
     storage: &'a str,
     best: Option<TrialRecord<'a>>,
-    /// The feasible trials that no other one dominates, if there are several objectives.
+    /// Nondominated feasible trials, if there are several objectives.
     #[serde(skip_serializing_if = "Option::is_none")]
     front: Option<Vec<TrialRecord<'a>>>,
-    /// Number of trials that meet all constraints, if there are any constraints.
+    /// Number of trials that meet all constraints, if there are constraints.
     #[serde(skip_serializing_if = "Option::is_none")]
     feasible: Option<usize>,
-    /// The trial that misses the constraints by the least, if none is feasible, and by how much in all.
+    /// Trial with the smallest total constraint violation, if none is feasible.
     #[serde(skip_serializing_if = "Option::is_none")]
     least_violation: Option<LeastViolation<'a>>,
     model: Option<ModelRecord<'a>>,
-    /// The weights of old studies in the next query, if the study learns from some.
+    /// Weights of old studies in the next query, if the study learns from any.
     old_studies: Option<OldStudiesRecord<'a>>,
 }
 
-/// The trial that misses the constraints by the least.
+/// The trial with the smallest constraint violation.
 #[derive(Serialize)]
 struct LeastViolation<'a> {
     trial: TrialRecord<'a>,
     violation: f64,
 }
 
-/// The findings of a model of all trials.
+/// Results of a model of all trials.
 #[derive(Serialize)]
 struct ModelRecord<'a> {
     best_by_mean: TrialRecord<'a>,
@@ -79,7 +80,7 @@ impl Best {
         let opened = self.study.stored()?;
         let (definition, trials) = (opened.study.definition(), opened.study.trials()?);
         let found = Found::of(definition, &trials);
-        // A model is of one objective.
+        // The model covers a single objective.
         let insight = match definition.objectives.is_empty() && !found.is_nothing() {
             true => insight(&opened),
             false => None,
@@ -135,20 +136,21 @@ impl Best {
     }
 }
 
-/// The words of a model of noisy values beside the trial with the best value.
+/// Describes the model's view of noisy values compared with the trial of the best value.
 fn in_words(insight: &Insight, best: Option<&Trial>) -> String {
     let (mean, std) = (number(insight.mean), number(insight.std));
     let chosen = insight.best_by_mean.number;
     let noise = number(insight.noise_std);
     if let Some(p) = insight.probability_feasible.filter(|p| *p < 0.5) {
         return format!(
-            "the values are noisy (about ± {noise}): the model expects no trial to meet all constraints; trial {chosen} does most probably, with {p:.2}, and is expected at {mean} ± {std}"
+            "the values are noisy (about ± {noise}): the model expects no trial to meet all constraints; trial {chosen} is the \
+             most likely to, with probability {p:.2}, and is expected at {mean} ± {std}"
         );
     }
     let expected = match best.is_some_and(|best| best.number == chosen) {
         true => format!("the model agrees: it expects {mean} ± {std} there"),
         false => format!(
-            "the values are noisy (about ± {noise}): the model expects most of trial {chosen}, {mean} ± {std}"
+            "the values are noisy (about ± {noise}): the model expects trial {chosen} to be the best, at {mean} ± {std}"
         ),
     };
     match insight.probability_feasible {
@@ -157,7 +159,7 @@ fn in_words(insight: &Insight, best: Option<&Trial>) -> String {
     }
 }
 
-/// There is no best trial.
+/// Reports that there is no best trial.
 fn without_value(opened: &OpenStudy) -> anyhow::Result<Exit> {
     let trials = opened.study.trials()?;
     let n_told = trials.iter().filter(|t| t.told().is_some()).count() as u64;
@@ -184,18 +186,19 @@ fn without_value(opened: &OpenStudy) -> anyhow::Result<Exit> {
     Ok(Exit::NoTrial)
 }
 
-/// Returns the weights of old studies in the next query; `None` if the study has no old ones. If the models cannot be
-/// fitted, it warns and returns `None`, so that the rest is shown all the same.
+/// Returns the weights of old studies in the next query; `None` if the study has no old ones.
+///
+/// If the models cannot be fitted, it warns and returns `None`, so that the rest is still shown.
 pub(super) fn transfer(opened: &OpenStudy) -> Option<TransferStep> {
     opened.study.transfer().unwrap_or_else(|error| {
-        let what = "warning: how much old studies are trusted cannot be said";
+        let what = "warning: cannot compute the weights of old studies";
         console::note(&format!("{what}: {error}"));
         None
     })
 }
 
-/// Returns the findings of a model of all trials. If it cannot be fitted, it warns and returns `None`, so that the best
-/// trial is shown all the same.
+/// Returns the results of a model of all trials. If it cannot be fitted, it warns and returns
+/// `None`, so that the best trial is still shown.
 pub(super) fn insight(opened: &OpenStudy) -> Option<Insight> {
     let spinner = std::io::stderr().is_terminal().then(|| {
         let spinner = ProgressBar::new_spinner();
@@ -210,7 +213,7 @@ pub(super) fn insight(opened: &OpenStudy) -> Option<Insight> {
         spinner.finish_and_clear();
     }
     found.unwrap_or_else(|error: StudyError| {
-        console::note(&format!("warning: no model could be fitted: {error}"));
+        console::note(&format!("warning: cannot fit a model: {error}"));
         None
     })
 }

@@ -1,14 +1,14 @@
-//! `fedbo completions`: what a shell needs to complete commands and options.
+//! `fedbo completions`: shell completion scripts.
 
 use clap_complete::Shell;
 
-use crate::console;
-use crate::exit::Exit;
+use fedbo_console as console;
+use fedbo_console::Exit;
 
-/// Print what a shell needs to complete fedbo's commands and options
+/// Print a completion script for a shell
 ///
-/// For instance: fedbo completions bash > ~/.local/share/bash-completion/completions/fedbo. docs/command-line.md has the place for
-/// each shell.
+/// For instance: fedbo completions bash > ~/.local/share/bash-completion/completions/fedbo.
+/// docs/command-line.md lists the location for each shell.
 #[derive(clap::Args)]
 pub(crate) struct Completions {
     /// The shell

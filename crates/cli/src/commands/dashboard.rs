@@ -10,40 +10,46 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::parse_listen;
-use crate::console;
 use crate::dashboard::{Access, Catalog, Content, Dashboard as Pages, write_page};
-use crate::exit::{BadInput, Exit};
-use crate::interrupt;
 use crate::token::{Token, kept_token};
+use fedbo_console as console;
+use fedbo_console::interrupt;
+use fedbo_console::{BadInput, Exit};
 
-/// Show studies and runs in the browser, live, until Ctrl-C
+/// Show studies and runs live in the browser until Ctrl-C
 ///
-/// Serves this machine alone, and changes nothing unless --actions is given: trials that other programs evaluate appear as they are
-/// told. The address has a token; whoever has it sees what is shown. From another machine: ssh -L 7434:127.0.0.1:7434 HOST.
+/// Serves this machine only, and changes nothing unless --actions is given. Trials of other
+/// programs appear as they are told. The address contains a token; anybody with the token can see
+/// the pages. From another machine: ssh -L 7434:127.0.0.1:7434 HOST.
 #[derive(clap::Args)]
 pub(crate) struct Dashboard {
-    /// Studies' files, storages (sqlite:FILE, postgresql://USER@HOST/DATABASE), results folders, or folders that have them
+    /// Study files, storages (sqlite:FILE, postgresql://USER@HOST/DATABASE), results folders, or
+    /// folders that contain them
     #[arg(value_name = "STUDY", default_value = ".")]
     studies: Vec<String>,
-    /// Address and port to listen on, of this machine alone; port 0 for any that is free
+    /// Address and port to listen on, on this machine only; port 0 chooses a free one
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:7434", value_parser = parse_listen)]
     listen: SocketAddr,
-    /// Name under which a proxy in front of it is reached, with its port unless it is that of the scheme
+    /// Host name of a proxy in front of the dashboard, with its port unless it is the scheme's
+    /// default
     #[arg(long = "host", value_name = "NAME")]
     hosts: Vec<String>,
-    /// File with the token of the address; one that is not there is made. Without it each start prints a new token
+    /// File with the token of the address, created if absent; by default each start prints a new
+    /// token
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
-    /// Also let the pages of studies add points, try failed trials again and stop a study, as fedbo enqueue, retry and stop do
+    /// Also let study pages add points, retry failed trials and stop a study, like fedbo enqueue,
+    /// retry and stop
     #[arg(long)]
     actions: bool,
-    /// Write one page of one study or run to this file, with its pictures and without scripts, and end
+    /// Write one page of one study or run to this file, with its pictures and without scripts, and
+    /// exit
     #[arg(long, value_name = "FILE", conflicts_with_all = ["listen", "hosts", "token_file", "actions", "no_open", "json"])]
     html: Option<PathBuf>,
-    /// Only print the address, and leave the browser alone
+    /// Only print the address; do not open a browser
     #[arg(long)]
     no_open: bool,
-    /// Print a JSON object once it listens: its address
+    /// Print a JSON object with the address once it listens
     #[arg(long)]
     json: bool,
 }
@@ -52,8 +58,8 @@ impl Dashboard {
     pub(crate) fn run(&self) -> anyhow::Result<Exit> {
         if !self.listen.ip().is_loopback() {
             return Err(BadInput(format!(
-                "--listen {}: the pages are for this machine alone; listen on 127.0.0.1, and reach it from elsewhere by \
-                 ssh -L or by a proxy that speaks TLS (--host NAME)",
+                "--listen {}: the pages are only for this machine; listen on 127.0.0.1, and connect from elsewhere with ssh -L \
+                 or through a TLS proxy (--host NAME)",
                 self.listen
             ))
             .into());
@@ -74,7 +80,7 @@ impl Dashboard {
             .worker_threads(2)
             .enable_all()
             .build()
-            .map_err(|error| BadInput(format!("no threads can be started: {error}")))?;
+            .map_err(|error| BadInput(format!("cannot start threads: {error}")))?;
         let done = runtime.block_on(async {
             let access = Access {
                 address: self.listen,
@@ -84,7 +90,7 @@ impl Dashboard {
                 names: self.hosts.clone(),
             };
             let pages = Pages::start(access, Content::Studies { catalog, actions })?;
-            // A token that is kept in a file stays there.
+            // A token kept in a file is not printed.
             let url = match &self.token_file {
                 Some(_) => pages.base().to_owned(),
                 None => pages.entrance(),
@@ -111,21 +117,24 @@ impl Dashboard {
             pages.stop().await;
             Ok(Exit::Done)
         });
-        // A read that does not return keeps nobody.
+        // A read that does not return must not block the exit.
         runtime.shutdown_timeout(Duration::from_secs(1));
         done
     }
 }
 
-/// The time for which a browser may take to read the file that leads it here.
+/// Time allowed for a browser to read the redirect file.
 const OPENING: Duration = Duration::from_secs(20);
 
-/// A file that leads a browser to an address. The address has a token, which is good once, and every user of this machine sees the arguments of programs;
-/// only this one reads the file. It is removed after [`OPENING`], or when the program ends.
+/// A file that redirects a browser to a URL.
+///
+/// The URL contains a single-use token. Program arguments are visible to every user of this
+/// machine, whereas this file is readable only by its owner. It is removed after [`OPENING`], or
+/// when the program ends.
 struct Opener(PathBuf);
 
 impl Opener {
-    /// Opens an address in the browser of the desktop; `None` if there is none.
+    /// Opens a URL in the desktop's browser; `None` if there is no desktop.
     fn open(url: &str) -> Option<Self> {
         let program = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
         let is_desktop = cfg!(target_os = "macos")
@@ -133,7 +142,7 @@ impl Opener {
         if !is_desktop {
             return None;
         }
-        // A folder of this user's session goes with it.
+        // The session's folder is deleted when the session ends.
         let session = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
         let folder = session.filter(|path| path.is_dir()).unwrap_or_else(std::env::temp_dir);
         let path = folder.join(format!("fedbo-dashboard-{}.html", std::process::id()));
@@ -150,9 +159,9 @@ impl Opener {
         let path = opener.0.clone();
         std::thread::spawn(move || {
             std::thread::sleep(OPENING);
-            let _ = std::fs::remove_file(path); // it may have been removed
+            let _ = std::fs::remove_file(path); // it may already be removed
         });
-        // A browser may be this very process, and end long after.
+        // The opener may itself be the browser and run much longer.
         std::thread::spawn(move || child.wait());
         Some(opener)
     }

@@ -1,4 +1,4 @@
-//! `fedbo dev`: what one needs to try things out.
+//! `fedbo dev`: tools for trying things out.
 
 use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -9,25 +9,26 @@ use rcgen::{
     KeyUsagePurpose,
 };
 
-use crate::console;
-use crate::exit::{BadInput, Exit};
+use fedbo_console as console;
+use fedbo_console::{BadInput, Exit};
 
-/// Tools for trying things out, and for nothing else
+/// Use tools for trying things out; not for production
 #[derive(clap::Subcommand)]
 pub(crate) enum Dev {
     Certs(Certs),
 }
 
-/// Make a throw-away authority and a certificate of it
+/// Create a throw-away certificate authority and a certificate
 ///
-/// Writes ca.pem, cert.pem and key.pem. The authority's own key is not kept: for another name, make all three again. They are good
-/// for 30 days; for anything but trying things out, use certificates of an authority that you trust.
+/// Writes ca.pem, cert.pem and key.pem. The authority's own key is not kept: for other names,
+/// create all three again. They are valid for 30 days. In production, use certificates of an
+/// authority that you trust.
 #[derive(clap::Args)]
 pub(crate) struct Certs {
-    /// Folder to write to; what stands there under these names is replaced
+    /// Folder to write to; existing files of these names are replaced
     #[arg(long, value_name = "DIR", default_value = "certs")]
     out: PathBuf,
-    /// Names and addresses by which agents reach the coordinator
+    /// Host names and addresses by which agents reach the coordinator
     #[arg(value_name = "HOST", default_values = ["localhost", "127.0.0.1", "::1"])]
     hosts: Vec<String>,
     /// Print a JSON object
@@ -52,7 +53,7 @@ impl Certs {
             .into());
         }
         let (authority, certificate, key) = self.make().map_err(|error| {
-            BadInput(format!("no certificate can be made for {:?}: {error}", self.hosts))
+            BadInput(format!("cannot create a certificate for {:?}: {error}", self.hosts))
         })?;
         std::fs::create_dir_all(&self.out)
             .map_err(|error| BadInput(format!("{}: {error}", self.out.display())))?;
@@ -79,7 +80,7 @@ impl Certs {
         Ok(Exit::Done)
     }
 
-    /// Authority, certificate and its key, as PEM.
+    /// Creates the authority, the certificate and its key, as PEM.
     fn make(&self) -> Result<(String, String, String), rcgen::Error> {
         let now = time::OffsetDateTime::now_utc();
         let dated = |mut params: CertificateParams, name: &str| {
@@ -96,7 +97,7 @@ impl Certs {
         let issuer = Issuer::new(authority, authority_key);
         let mut params = dated(CertificateParams::new(self.hosts.clone())?, "fedbo coordinator");
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
-        // Strict checks demand it, as those of Python from 3.13 on.
+        // Required by strict checks, for instance in Python 3.13 and later.
         params.use_authority_key_identifier_extension = true;
         let key = KeyPair::generate()?;
         let certificate = params.signed_by(&key, &issuer)?;
@@ -104,8 +105,8 @@ impl Certs {
     }
 }
 
-/// Returns true if a certificate can be for this host: a name of letters, digits, dots and dashes, maybe with `*` in
-/// front, or an IP address.
+/// Returns true if a certificate can be issued for this host: a name of letters, digits, dots,
+/// dashes and underscores, possibly with a leading `*.`, or an IP address.
 fn is_host(text: &str) -> bool {
     let name = text.strip_prefix("*.").unwrap_or(text);
     let is_label = |label: &str| {
@@ -114,12 +115,12 @@ fn is_host(text: &str) -> bool {
     text.parse::<std::net::IpAddr>().is_ok() || name.split('.').all(is_label)
 }
 
-/// Writes a file whole, with these permissions from its first byte on.
+/// Writes a file atomically, with the final permissions from the start.
 fn write(path: &Path, text: &str, mode: u32) -> anyhow::Result<()> {
     let aside = path.with_extension("pem.part");
     let mut options = std::fs::OpenOptions::new();
     let options = options.write(true).create_new(true).mode(mode);
-    let _ = std::fs::remove_file(&aside); // of a process that was killed, with permissions of its own
+    let _ = std::fs::remove_file(&aside); // left by a killed process, possibly with other permissions
     let written = options.open(&aside).and_then(|mut file| {
         file.write_all(text.as_bytes())?;
         file.sync_all()?;

@@ -1,19 +1,20 @@
-//! `fedbo enqueue`: a point of one's own.
+//! `fedbo enqueue`: add a user's point.
 
-use crate::console;
-use crate::exit::{BadInput, Exit};
 use crate::own_point::parse;
 use crate::study_ref::StudyRef;
-use crate::text;
+use fedbo_console as console;
+use fedbo_console::text;
+use fedbo_console::{BadInput, Exit};
 
-/// Add a point of your own, which is tried next
+/// Add a point of your own, to be tried next
 ///
-/// Whoever asks next gets it: fedbo tune, or fedbo ask. A study that is not stored yet is created as its file says.
+/// The next fedbo tune or fedbo ask gets it. A study that is not stored yet is created from its
+/// file.
 #[derive(clap::Args)]
 pub(crate) struct Enqueue {
     #[command(flatten)]
     study: StudyRef,
-    /// A value for each parameter, for instance: rate=0.01 kind=rbf
+    /// Value of each parameter, for instance: rate=0.01 kind=rbf
     #[arg(value_name = "NAME=VALUE", required = true)]
     values: Vec<String>,
     /// Print a JSON object
@@ -31,7 +32,7 @@ impl Enqueue {
             };
             entries.push((name.trim(), value));
         }
-        // Before anything is created.
+        // Check before anything is created.
         if let Some(space) = self.study.space_of_file()? {
             parse(&space, &entries)?;
         }

@@ -1,25 +1,25 @@
-//! The best trials of a study, as they are printed.
+//! The best trials of a study, for printing.
 
 use fedbo_storage::Trial;
 use fedbo_study::{Constraint, Definition, Insight};
 
 use super::trials::number_columns;
-use crate::console;
-use crate::table::{self, Column};
-use crate::text::{counted, number, value};
 use crate::trial_record::{TrialRecord, numbers_in_words};
+use fedbo_console as console;
+use fedbo_console::table::{self, Column};
+use fedbo_console::text::{counted, number, value};
 
 /// The best trials of a study so far.
 pub(super) struct Found<'a> {
-    /// The best feasible trial, if the study has one objective and there is such a trial.
+    /// Best feasible trial, if the study has one objective and a feasible trial.
     pub(super) best: Option<&'a Trial>,
-    /// The feasible trials that no other one dominates, if the study has several objectives.
+    /// Nondominated feasible trials, if the study has several objectives.
     front: Option<Vec<&'a Trial>>,
     /// Number of feasible trials, if the study has constraints.
     pub(super) n_feasible: Option<usize>,
     /// Number of trials with a value.
     n_values: usize,
-    /// The trial that misses the constraints by the least, and by how much, if none is feasible.
+    /// Trial with the smallest constraint violation and that violation, if none is feasible.
     nearest: Option<(&'a Trial, f64)>,
 }
 
@@ -49,19 +49,20 @@ impl<'a> Found<'a> {
         self.n_values == 0
     }
 
-    /// The front for programs.
+    /// Returns the front as JSON records.
     pub(super) fn front_records(&self, definition: &Definition) -> Option<Vec<TrialRecord<'a>>> {
         let front = self.front.as_ref()?;
         Some(front.iter().map(|trial| TrialRecord::new(definition, trial)).collect())
     }
 
-    /// The trial that misses the constraints by the least for programs, and by how much.
+    /// Returns the trial with the smallest constraint violation as a JSON record, and that
+    /// violation.
     pub(super) fn nearest_record(&self, definition: &Definition) -> Option<(TrialRecord<'a>, f64)> {
         self.nearest.map(|(trial, violation)| (TrialRecord::new(definition, trial), violation))
     }
 
-    /// Prints the best trial with its parameters, exactly, and how much each of them matters; or the front; or the trial that misses the
-    /// constraints by the least.
+    /// Prints the best trial with its exact parameters and their importance; or the front; or the
+    /// trial with the smallest constraint violation.
     pub(super) fn print(
         &self,
         definition: &Definition,
@@ -104,7 +105,7 @@ impl<'a> Found<'a> {
     }
 }
 
-/// The trials of a front, each in a line, by the first objective.
+/// Prints the trials of a front, one per line, sorted by the first objective.
 fn print_front(definition: &Definition, front: &[&Trial]) -> anyhow::Result<()> {
     let mut trials: Vec<Trial> = front.iter().map(|trial| (*trial).clone()).collect();
     let first = |trial: &Trial| definition.objectives_of(trial).first().copied().unwrap_or(0.0);
@@ -128,7 +129,7 @@ fn print_front(definition: &Definition, front: &[&Trial]) -> anyhow::Result<()> 
     Ok(())
 }
 
-/// The parameters of a trial, exactly, and how much each of them matters.
+/// Prints the exact parameters of a trial and their importance.
 fn print_parameters(best: &Trial, insight: Option<&Insight>) -> anyhow::Result<()> {
     let names = best.point.iter().map(|(name, _)| name.to_owned());
     let values = best.point.iter().map(|(_, value)| value.to_string());

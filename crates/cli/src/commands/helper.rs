@@ -1,4 +1,4 @@
-//! `fedbo helper`: the second server of secure sums, which another party than the coordinator's runs.
+//! `fedbo helper`: the second server of secure sums, run by a party other than the coordinator's.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -13,14 +13,15 @@ use serde::Serialize;
 
 use super::parse_listen;
 use super::tls_options::TlsOptions;
-use crate::console;
-use crate::exit::{BadInput, Exit};
-use crate::interrupt;
 use crate::logs::LogOptions;
+use fedbo_console as console;
+use fedbo_console::interrupt;
+use fedbo_console::{BadInput, Exit};
 
-/// Run the second server of secure sums: with it, no coordinator sees what agents send
+/// Run the second server of secure sums, which hides agents' messages from the coordinator
 ///
-/// Two parties run the two servers of a study: one its coordinator, the other its helper. Neither sees a vector; together they would.
+/// Two parties run the two servers of a study: one its coordinator, the other its helper. Neither
+/// sees a vector; together they would.
 #[derive(clap::Subcommand)]
 pub(crate) enum Helper {
     Card(Card),
@@ -43,9 +44,10 @@ impl Place {
     }
 }
 
-/// Print the helper's card, which its operator publishes; a folder without a helper begins one
+/// Print the helper's card for publication; creates the helper if the folder has none
 ///
-/// The coordinator's operator writes the card into the federation's file, and every agent gives it when it enrols: it must have it from you.
+/// The coordinator's operator writes the card into the federation's file, and every agent passes it
+/// when it enrols: agents must get it from you.
 #[derive(clap::Args)]
 pub(crate) struct Card {
     #[command(flatten)]
@@ -55,7 +57,8 @@ pub(crate) struct Card {
     json: bool,
 }
 
-/// Join a study as its helper: its text is fetched from the coordinator, checked and kept, and its cost is shown
+/// Join a study as its helper: fetch its configuration from the coordinator, check and store it,
+/// and show its cost
 #[derive(clap::Args)]
 pub(crate) struct Join {
     /// The study
@@ -63,15 +66,16 @@ pub(crate) struct Join {
     /// Address of the coordinator: `https://HOST:PORT`
     #[arg(long, value_name = "URL")]
     coordinator: String,
-    /// The coordinator's public key, as its operator says (`fedbo coordinator study show STUDY`)
+    /// Public key of the coordinator, as published by its operator (`fedbo coordinator study show
+    /// STUDY`)
     #[arg(long, value_name = "KEY")]
     key: String,
     #[command(flatten)]
     place: Place,
-    /// Authority of the coordinator's certificate (PEM), besides those that the system trusts
+    /// Certificate authority of the coordinator (PEM), in addition to those of the system
     #[arg(long, value_name = "FILE")]
     ca: Option<PathBuf>,
-    /// Speak plain HTTP also beyond this machine: everybody on the way can change what is sent
+    /// Allow plain HTTP to other machines: anybody on the network path can change the messages
     #[arg(long)]
     plain_http: bool,
     /// Print a JSON object
@@ -79,7 +83,7 @@ pub(crate) struct Join {
     json: bool,
 }
 
-/// List the studies that were joined
+/// List the joined studies
 #[derive(clap::Args)]
 pub(crate) struct Ls {
     #[command(flatten)]
@@ -89,9 +93,9 @@ pub(crate) struct Ls {
     json: bool,
 }
 
-/// Serve the studies that were joined to their coordinators, until Ctrl-C or SIGTERM
+/// Serve the joined studies to their coordinators until Ctrl-C or SIGTERM
 ///
-/// Coordinators reach it over HTTPS; without a certificate it serves this machine alone.
+/// Coordinators connect over HTTPS; without a certificate only this machine is served.
 #[derive(clap::Args)]
 pub(crate) struct Run {
     #[command(flatten)]
@@ -117,7 +121,8 @@ struct Listed {
     agents: u32,
     releases: u64,
     proof: &'static str,
-    /// The releases together, as the ledger will charge them; none where nothing is promised.
+    /// Total cost of the planned releases, as the ledger will charge it; `None` if nothing is
+    /// promised.
     privacy: Option<String>,
 }
 
@@ -139,7 +144,7 @@ impl Listed {
 
     fn lines(&self) -> String {
         let Self { study, coordinator, url, agents, releases, proof, .. } = self;
-        let privacy = self.privacy.as_deref().unwrap_or("nothing is promised of its releases");
+        let privacy = self.privacy.as_deref().unwrap_or("its releases have no privacy guarantee");
         format!(
             "{study}: {agents} agents, {releases} releases, proof {proof}; {privacy}\n  coordinator {coordinator} at {url}\n"
         )
@@ -168,8 +173,8 @@ impl Card {
         }
         console::result(&card.to_string())?;
         console::remark(
-            "give it to the coordinator's operator, who writes it into the federation's file ([secure_sum] helper), and to the agents by a \
-             way of your own: each names it with `fedbo agent enrol --helper`",
+            "give it to the coordinator's operator for the federation's file ([secure_sum] helper), and to the agents through a \
+             channel of your own: each agent names it with `fedbo agent enrol --helper`",
         );
         Ok(Exit::Done)
     }
@@ -193,9 +198,7 @@ impl Join {
             return Ok(Exit::Done);
         }
         console::result(&listed.lines())?;
-        console::remark(
-            "`fedbo helper run` serves it; a helper that runs already serves it within a second",
-        );
+        console::remark("`fedbo helper run` serves it; a running helper serves it within a second");
         Ok(Exit::Done)
     }
 }
@@ -228,9 +231,8 @@ impl Run {
         let home = self.place.open(Mode::Existing)?;
         let _lock = home.lock()?;
         let _logs = self.logs.install()?;
-        let stop = interrupt::stop_flag(
-            "stopping: requests are being answered (once more to exit at once)",
-        );
+        let stop =
+            interrupt::stop_flag("stopping: finishing open requests (once more to exit at once)");
         let tls = self.tls.files();
         let scheme = if tls.is_some() { "https" } else { "http" };
         let listen = ListenSettings {
@@ -244,7 +246,7 @@ impl Run {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .enable_all()
             .build()
-            .map_err(|error| BadInput(format!("no threads can be started: {error}")))?;
+            .map_err(|error| BadInput(format!("cannot start threads: {error}")))?;
         runtime.block_on(async {
             let service = Service::start(home, &listen)?;
             let url = format!("{scheme}://{}", service.address());
@@ -256,12 +258,13 @@ impl Run {
             console::note(&format!("its key: {}", card.key));
             for joined in studies.values().filter_map(|joined| joined.as_ref().ok()) {
                 console::note(&format!(
-                    "study {:?}, whose coordinator is {} at {}",
+                    "study {:?}, with the coordinator {} at {}",
                     joined.study.name, joined.coordinator, joined.url
                 ));
             }
             console::remark(
-                "it sees no vector. Whoever runs both this and the coordinator would see them all: they are to be two parties",
+                "it sees no vector. A party that runs both this and the coordinator would see them all; two separate parties \
+                 must run them",
             );
             while !stop.load(Ordering::Relaxed) {
                 tokio::time::sleep(Duration::from_millis(100)).await;

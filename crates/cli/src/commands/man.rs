@@ -5,17 +5,18 @@ use std::path::PathBuf;
 use clap_mangen::Man as Page;
 use fedbo_report::{ReportError, write_whole};
 
-use crate::console;
-use crate::exit::Exit;
-use crate::text::counted;
+use fedbo_console as console;
+use fedbo_console::Exit;
+use fedbo_console::text::counted;
 
 /// Write the manual pages of all commands
 ///
-/// One page a command, named as git's are: fedbo.1, fedbo-agent.1, fedbo-agent-run.1. Read one with man DIR/fedbo-agent-run.1, or
-/// install them: fedbo man ~/.local/share/man/man1, then man fedbo-agent-run.
+/// One page per command, named like git's: fedbo.1, fedbo-agent.1, fedbo-agent-run.1. Read one with
+/// man DIR/fedbo-agent-run.1, or install them: fedbo man ~/.local/share/man/man1, then man
+/// fedbo-agent-run.
 #[derive(clap::Args)]
 pub(crate) struct Man {
-    /// Folder to write to; pages that stand there under these names are replaced
+    /// Folder to write to; existing pages of these names are replaced
     folder: PathBuf,
     /// Print the paths as JSON
     #[arg(long)]
@@ -26,7 +27,7 @@ impl Man {
     pub(crate) fn run(&self) -> anyhow::Result<Exit> {
         std::fs::create_dir_all(&self.folder)
             .map_err(|cause| ReportError::CreateFolder { path: self.folder.clone(), cause })?;
-        // Built whole: options that all commands share stand on each page.
+        // Build the whole command tree, so that each page has the global options.
         let mut command = crate::command_line().disable_help_subcommand(true);
         command.build();
         let mut files = Vec::new();
@@ -43,7 +44,7 @@ impl Man {
         Ok(Exit::Done)
     }
 
-    /// Writes the page of a command and those of its subcommands.
+    /// Writes the pages of a command and its subcommands.
     fn write(&self, command: &clap::Command, files: &mut Vec<PathBuf>) -> anyhow::Result<()> {
         let page = Page::new(command.clone());
         let path = self.folder.join(page.get_filename());

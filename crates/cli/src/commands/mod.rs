@@ -6,12 +6,8 @@ mod best;
 mod completions;
 pub(crate) mod coordinator;
 mod dashboard;
-#[cfg(feature = "research")]
-mod data;
 mod dev;
 mod enqueue;
-#[cfg(feature = "research")]
-mod experiment;
 mod export;
 mod found;
 mod game;
@@ -36,20 +32,27 @@ mod trials;
 mod tune;
 
 use std::path::Path;
+use std::sync::OnceLock;
 
 use fedbo_objective::Problems;
 use fedbo_report::{ReportError, Summary, closing_table};
 
-use crate::console;
-use crate::exit::{BadInput, Exit};
+use fedbo_console as console;
+use fedbo_console::{BadInput, Exit};
 
-/// The problems that a federation's file may name: those of the feature `research`, or none.
+/// Problems of a program that has more than the built-in ones.
+static PROBLEMS: OnceLock<&'static dyn Problems> = OnceLock::new();
+
+/// Sets the problems that a file may name, once, before anything runs.
+pub fn set_problems(problems: &'static dyn Problems) {
+    // A second call is a mistake of the program: the first one counts.
+    let _ = PROBLEMS.set(problems);
+}
+
+/// The problems that a file may name: the built-in ones, unless [`set_problems`] has set others.
 #[must_use]
 pub fn problems() -> &'static dyn Problems {
-    #[cfg(feature = "research")]
-    return &fedbo_problems::BuiltInProblems;
-    #[cfg(not(feature = "research"))]
-    &fedbo_objective::NoProblems
+    PROBLEMS.get().copied().unwrap_or(&fedbo_problems::BuiltInProblems)
 }
 
 /// The command to run.
@@ -76,12 +79,6 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Game(game::Game),
     Run(run::Run),
-    #[cfg(feature = "research")]
-    #[command(subcommand)]
-    Experiment(experiment::Experiment),
-    #[cfg(feature = "research")]
-    #[command(subcommand)]
-    Data(data::Data),
     #[command(subcommand)]
     Privacy(privacy::Privacy),
     #[command(subcommand)]
@@ -118,10 +115,6 @@ impl Command {
             Self::Play(command) => command.run(),
             Self::Game(command) => command.run(),
             Self::Run(command) => command.run(),
-            #[cfg(feature = "research")]
-            Self::Experiment(command) => command.run(),
-            #[cfg(feature = "research")]
-            Self::Data(command) => command.run(),
             Self::Plot(command) => command.run(),
             Self::Dashboard(command) => command.run(),
             Self::Serve(command) => command.run(),
@@ -137,7 +130,7 @@ impl Command {
         }
     }
 
-    /// The document that it prints with `--json`; none of commands that do more than to compute one.
+    /// Returns the document printed by `--json`; `None` for commands that have side effects.
     pub(crate) fn answer(&self) -> Option<anyhow::Result<String>> {
         match self {
             Self::Agent(command) => command.answer(),
@@ -147,7 +140,7 @@ impl Command {
         }
     }
 
-    /// Returns true if it has options of its own for its log.
+    /// Returns true if the command has its own log options.
     pub(crate) fn logs_itself(&self) -> bool {
         matches!(
             self,
@@ -157,14 +150,17 @@ impl Command {
     }
 }
 
-/// An address to listen on.
+/// Parses an address to listen on.
 fn parse_listen(text: &str) -> Result<std::net::SocketAddr, String> {
     let expected = "expected an IP address and a port, for instance 127.0.0.1:7433 or [::1]:7433";
     text.parse().map_err(|_| expected.to_owned())
 }
 
-/// A number of worker threads.
-fn parse_threads(text: &str) -> Result<usize, String> {
+/// Parses a number of worker threads, from 1 to 1024.
+///
+/// # Errors
+/// If the text is not such a number.
+pub fn parse_threads(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(threads @ 1..=1024) => Ok(threads),
         _ => Err("expected a number from 1 to 1024".to_owned()),
@@ -172,7 +168,10 @@ fn parse_threads(text: &str) -> Result<usize, String> {
 }
 
 /// Prints a summary: as JSON, or as the closing table.
-fn print_summary(summary: &Summary, json: bool) -> anyhow::Result<()> {
+///
+/// # Errors
+/// If standard output cannot be written.
+pub fn print_summary(summary: &Summary, json: bool) -> anyhow::Result<()> {
     if json {
         console::result(&serde_json::to_string_pretty(summary)?)?;
     } else {
@@ -183,7 +182,8 @@ fn print_summary(summary: &Summary, json: bool) -> anyhow::Result<()> {
 }
 
 /// Completes the error that results exist with the ways out that the command has.
-fn add_remedies(error: anyhow::Error, ways: &str) -> anyhow::Error {
+#[must_use]
+pub fn add_remedies(error: anyhow::Error, ways: &str) -> anyhow::Error {
     match exists(&error) {
         Some(path) => {
             BadInput(format!("{} holds the results of another run; {ways}", path.display())).into()

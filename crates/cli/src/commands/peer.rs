@@ -12,18 +12,19 @@ use fedbo_storage::Told;
 use serde::Serialize;
 
 use super::parse_listen;
-use crate::console;
-use crate::exit::{BadInput, Exit};
 use crate::file_kind::FileKind;
-use crate::interrupt;
-use crate::table::{self, Column};
 use crate::trial_record::SCHEMA_VERSION;
+use fedbo_console as console;
+use fedbo_console::interrupt;
+use fedbo_console::table::{self, Column};
+use fedbo_console::{BadInput, Exit};
 
-/// Take part in a federation of neighbours, which share what they observe and need no coordinator
+/// Take part in a federation of neighbours, which share observations without a coordinator
 ///
-/// Nothing is private: every neighbour sees all points that this peer tries, and their values. All peers have the same federation file,
-/// with algorithm = "distributed-ts" or "distributed-shared-prior". Interrupted in any way, a peer goes on where it was when it is run
-/// again; it ends when all its neighbours have all that it shares, and it has all of theirs.
+/// Nothing is private: every neighbour sees all points that this peer tries, and their values. All
+/// peers have the same federation file, with algorithm = "distributed-ts" or
+/// "distributed-shared-prior". After any interruption, the same command continues where the peer
+/// was. The peer ends when it has exchanged all observations with all of its neighbours.
 #[derive(clap::Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct Peer {
@@ -31,16 +32,16 @@ pub(crate) struct Peer {
     command: Option<Look>,
     #[command(flatten)]
     place: Place,
-    /// Address and port to listen on, in place of the file's
+    /// Address and port to listen on, overriding the file's
     #[arg(long, value_name = "ADDR", value_parser = parse_listen)]
     listen: Option<SocketAddr>,
-    /// Address of a neighbour, once for each: URL, or NAME=URL
+    /// Address of a neighbour, repeated for each: URL, or NAME=URL
     #[arg(long, value_name = "URL")]
     neighbour: Vec<String>,
-    /// Speak plain HTTP also beyond this machine: everybody on the way can read what is sent
+    /// Allow plain HTTP to other machines: anybody on the network path can read the messages
     #[arg(long)]
     plain_http: bool,
-    /// End after the last round without waiting for neighbours that are away or not done
+    /// Exit after the last round without waiting for neighbours that are unreachable or unfinished
     #[arg(long)]
     leave: bool,
     /// Print a JSON object at the end
@@ -53,7 +54,7 @@ enum Look {
     Status(Status),
 }
 
-/// Show where a peer stands with its neighbours; asks nobody
+/// Show a peer's progress with its neighbours, without network requests
 #[derive(clap::Args)]
 struct Status {
     #[command(flatten)]
@@ -68,16 +69,16 @@ struct Place {
     /// The peer's file
     #[arg(default_value = "peer.toml")]
     file: PathBuf,
-    /// Name of this peer's agent in the federation's file, in place of the one in the peer's file
+    /// Name of this peer's agent in the federation's file, overriding the peer's file
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
-    /// The peer's folder, in place of the file's
+    /// Folder of the peer, overriding the file's
     #[arg(long, value_name = "DIR")]
     home: Option<PathBuf>,
 }
 
 impl Place {
-    /// The file, which is none of another kind.
+    /// Returns the file if it is a peer's file.
     fn checked(&self) -> Result<&Path, BadInput> {
         FileKind::Peer.check(&self.file)?;
         Ok(&self.file)
@@ -96,7 +97,7 @@ impl Peer {
         }
     }
 
-    /// The document that it prints with `--json`; none of taking part.
+    /// Returns the document printed by `--json`; `None` for taking part.
     pub(crate) fn answer(&self) -> Option<anyhow::Result<String>> {
         let Look::Status(status) = self.command.as_ref()?;
         let status = status.status();
@@ -142,10 +143,10 @@ impl Peer {
             console::result(&match ended {
                 Ended::Complete => format!("done; the trials are in {storage}"),
                 Ended::Left => format!(
-                    "done, though some neighbours lack reports of this peer or have not ended; run it again to go on sharing; the \
+                    "done, though some neighbours lack reports of this peer or have not ended; run it again to continue sharing; the \
                      trials are in {storage}"
                 ),
-                Ended::Interrupted => "interrupted; run it again to go on".to_owned(),
+                Ended::Interrupted => "interrupted; run it again to continue".to_owned(),
             })?;
         }
         Ok(match ended {
@@ -156,13 +157,13 @@ impl Peer {
     }
 }
 
-/// The summary of a run.
+/// Summary of a run.
 #[derive(Serialize)]
 struct RunSummary {
     schema_version: u32,
     /// `complete`, `left` or `interrupted`.
     ended: &'static str,
-    /// Trials that this run told, the failed ones included.
+    /// Number of trials told by this run, including failed ones.
     told_by_this_run: u64,
     failed: u64,
     storage: String,
@@ -173,7 +174,7 @@ impl Status {
         let file = PeerFile::load(self.place.checked()?, self.place.overrides())?;
         let home = file.home.display();
         let Some(status) = fedbo_peer::status(&file.home)? else {
-            let message = format!("{home}: no peer has begun here; run it with `fedbo peer`");
+            let message = format!("{home}: no peer has started here; run it with `fedbo peer`");
             return Err(BadInput(message).into());
         };
         Ok(status)
@@ -199,7 +200,7 @@ impl Status {
         if status.n_conflicts > 0 {
             let home = PeerFile::load(self.place.checked()?, self.place.overrides())?.home;
             console::note(&format!(
-                "warning: of {} rounds a neighbour has signed two reports; both are in {}/peer.db",
+                "warning: for {} rounds a neighbour has signed two different reports; both are in {}/peer.db",
                 status.n_conflicts,
                 home.display()
             ));
@@ -217,7 +218,7 @@ impl Status {
     }
 }
 
-/// Says on standard error what happens.
+/// Reports events on standard error.
 struct ConsoleObserver {
     n_trials: AtomicU64,
     n_failed: AtomicU64,
@@ -235,7 +236,8 @@ impl Observer for ConsoleObserver {
                 self.n_failed.fetch_add(1, Ordering::Relaxed);
                 console::note(&format!("round {round}: trial {index} failed ({kind}): {message}"));
             }
-            // A peer's trials report nothing, so none is stopped, and have one number.
+            // Trials of a peer make no reports, so none is stopped early, and they have a single
+            // number.
             Told::Stopped { .. } | Told::Numbers(_) => {}
         }
     }

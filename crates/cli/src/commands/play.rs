@@ -6,25 +6,25 @@ use std::path::PathBuf;
 use fedbo_play::{Ended, GameFile, GameRecord, MoveSource, PlayError, ROUNDS_MAX, Referee};
 use fedbo_report::{FolderLock, ReportError};
 
-use crate::console;
-use crate::exit::{BadInput, Exit};
 use crate::file_kind::FileKind;
 use crate::game_display::GameDisplay;
 use crate::game_results::{PlayerResult, standings, write_all};
-use crate::interrupt;
-use crate::table::{self, Column};
-use crate::text::{self, counted, quoted};
+use fedbo_console as console;
+use fedbo_console::interrupt;
+use fedbo_console::table::{self, Column};
+use fedbo_console::text::{self, counted, quoted};
+use fedbo_console::{BadInput, Exit};
 
-/// Play a repeated game whose payoffs nobody knows
+/// Play a repeated game with unknown payoffs
 ///
-/// Plays rounds until the game has as many as its file says. Interrupted, killed, or ended by a player who failed, it keeps every
-/// finished round; the same line goes on. A player whose moves are told by hand is asked on this terminal, or tells them with
-/// fedbo game tell.
+/// Plays rounds until the game has the number in its file. If it is interrupted or killed, or a
+/// player fails, all finished rounds are kept, and the same command continues the game. A player
+/// that moves by hand is asked on this terminal, or tells its moves with fedbo game tell.
 #[derive(clap::Args)]
 pub(crate) struct Play {
     /// The game's file, for instance examples/pricing.toml
     file: PathBuf,
-    /// Rounds that the game is to have in all, those of earlier runs included [default: the file's rounds]
+    /// Total number of rounds, including those of earlier runs [default: the file's rounds]
     #[arg(long, value_name = "N", value_parser = parse_rounds)]
     rounds: Option<usize>,
     /// Folder for results.csv and the pictures [default: results/NAME, with the game's name]
@@ -46,7 +46,8 @@ impl Play {
             Some(out) => out.clone(),
             None => PathBuf::from("results").join(&file.definition.name),
         };
-        // A file that is refused leaves nothing behind: what there is already is looked at before anything is created.
+        // A rejected file must leave nothing behind: inspect existing data before creating
+        // anything.
         let open = |path: &PathBuf| file.open_record(path);
         let known = match &file.storage {
             Some(path) if path.exists() => Some(open(path)?),
@@ -61,12 +62,12 @@ impl Play {
             (None, None) => self.in_memory(&file)?,
         };
         let stop = interrupt::stop_flag(
-            "stopping: the round that is being played is left out (once more to exit at once)",
+            "stopping: the current round is discarded (once more to exit at once)",
         );
         let mut referee = Referee::new(record)?;
         let word = quoted(&self.file.display().to_string());
         console::remark(&beginning(&file, &referee));
-        // Who tells a move needs to know of rounds that the file does not.
+        // Players that tell moves need to know a number of rounds that differs from the file's.
         let told_to = match self.rounds {
             Some(rounds) => format!("{word} --rounds {rounds}"),
             None => word.clone(),
@@ -82,7 +83,7 @@ impl Play {
         let kept = counted(referee.course().rounds().len() as u64, "round");
         let way = match referee.record().is_in_memory() {
             true => "the record was in memory and is lost".to_owned(),
-            false => format!("go on with: {}", self.again(&word)),
+            false => format!("continue with: {}", self.again(&word)),
         };
         match played {
             Ok(Ended::Complete) => Ok(Exit::Done),
@@ -110,7 +111,7 @@ impl Play {
             .into());
         }
         console::remark(&format!(
-            "the record is kept in memory and lost at the end; to keep it and go on later, {}",
+            "the record is kept in memory and lost at the end; to keep it and continue later, {}",
             persistence_hint(file)
         ));
         Ok(GameRecord::in_memory(file.definition.clone())?)
@@ -152,7 +153,7 @@ impl Play {
         Ok(())
     }
 
-    /// The same command once more.
+    /// Returns the command line to continue.
     fn again(&self, word: &str) -> String {
         let mut text = format!("fedbo play {word}");
         if let Some(rounds) = self.rounds {
@@ -165,7 +166,8 @@ impl Play {
     }
 }
 
-/// Returns true if a player or the payoffs failed. Anybody who looks at the record sees such a failure.
+/// Returns true for a failure of a player or of the payoffs. Such a failure is visible in the
+/// record.
 fn is_failure(error: &PlayError) -> bool {
     matches!(
         error,
@@ -174,12 +176,12 @@ fn is_failure(error: &PlayError) -> bool {
 }
 
 fn persistence_hint(file: &GameFile) -> String {
-    // A string in JSON is one in TOML.
+    // A JSON string is a valid TOML string.
     let address = serde_json::Value::from(format!("sqlite:{}.db", file.definition.name));
     format!("add storage = {address} to [game]")
 }
 
-/// Results that stand in the folder must be this game's, of which they are a copy.
+/// Checks that existing results in the folder belong to this game.
 fn check_results(folder: &std::path::Path, file: &GameFile) -> anyhow::Result<()> {
     fedbo_report::check_folder(folder, true)?;
     let path = folder.join(fedbo_report::RESULTS_FILE);
@@ -207,7 +209,7 @@ fn check_results(folder: &std::path::Path, file: &GameFile) -> anyhow::Result<()
     .into())
 }
 
-/// One line about what will happen now.
+/// Line about the start of this run.
 fn beginning(file: &GameFile, referee: &Referee) -> String {
     let definition = referee.course().definition();
     let players: Vec<String> = definition
@@ -236,7 +238,7 @@ fn beginning(file: &GameFile, referee: &Referee) -> String {
                 counted(played as u64, "round")
             )
         }
-        _ => format!("{name}: goes on after {played} of {wanted} rounds: {players}"),
+        _ => format!("{name}: continues after {played} of {wanted} rounds: {players}"),
     }
 }
 

@@ -1,4 +1,4 @@
-//! `fedbo plot`: the pictures of a results folder again, or those of a study.
+//! `fedbo plot`: redraw the pictures of a results folder, or draw those of a study or a game.
 
 use std::path::{Path, PathBuf};
 
@@ -17,33 +17,36 @@ use fedbo_study::StudyError;
 
 use super::best::insight;
 use super::game::Kept;
-use crate::console;
-use crate::exit::{BadInput, Exit};
 use crate::file_kind::FileKind;
 use crate::game_results::write_pictures;
 use crate::pictures::{is_drawn, learning_curves, study_plot};
 use crate::study_ref::{OpenStudy, StudyRef, folder_of};
-use crate::text::whole;
+use fedbo_console as console;
+use fedbo_console::text::whole;
+use fedbo_console::{BadInput, Exit};
 
-/// Draw the pictures of a results folder again, or those of a study or a game
+/// Redraw the pictures of a results folder, or draw those of a study or a game
 ///
-/// Of a folder: reads results.csv and, for titles and axes, summary.json; writes curves.svg and curves.png, and the same of
-/// tradeoff where the summary asks for it. Of a study, also while it runs: writes history, slices and importance, transfer if it
-/// learns from old studies, and learning-curves if its trials report as they train, as SVG and PNG; of one with several objectives pareto in their place. Of a trial that BO-BOS may
-/// stop: its decisions by epoch and average value so far, as decision-regions-NUMBER. Of a game, by its file: payoffs and actions.
-/// Prints their paths.
+/// For a folder: reads results.csv and, for titles and axes, summary.json; writes curves.svg and
+/// curves.png, and tradeoff.svg and tradeoff.png if the summary has a tradeoff. For a study,
+/// finished or not: writes history, slices and importance, transfer if it learns from old studies,
+/// and learning-curves if its trials report during training, as SVG and PNG; with several
+/// objectives, pareto instead of these. For a trial that BO-BOS may stop: its decisions by epoch
+/// and average value so far, as decision-regions-NUMBER. For a game, given by its file: payoffs and
+/// actions. Prints the paths of the pictures.
 #[derive(clap::Args)]
 pub(crate) struct Plot {
-    /// A results folder; or a study: its file, for instance study.toml, or where it is stored, as sqlite:FILE; or a game's file
+    /// Results folder; or a study: its file, for instance study.toml, or its storage, as
+    /// sqlite:FILE; or a game's file
     #[arg(value_name = "DIR|STUDY|GAME")]
     place: String,
-    /// Name of the study, where sqlite:FILE holds several
+    /// Name of the study, if sqlite:FILE holds several
     #[arg(long = "study", value_name = "NAME")]
     name: Option<String>,
     /// Folder for the pictures of a study or a game [default: results/NAME, with its name]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Draw how the rule "bo-bos" judges this trial instead
+    /// Draw the decisions of the rule "bo-bos" on this trial instead
     #[arg(long, value_name = "NUMBER", allow_negative_numbers = true, value_parser = whole::<u64>)]
     trial: Option<u64>,
     /// Print the paths as JSON
@@ -89,7 +92,7 @@ impl Plot {
             let folder = folder.display();
             return Err(BadInput(format!("{folder} holds no trials to draw")).into());
         }
-        // A run that crashed has no summary: it is drawn with the usual axes.
+        // A crashed run has no summary: use the default axes.
         let summary = match folder.join(SUMMARY_FILE).exists() {
             true => Some(Summary::read(folder)?),
             false => None,
@@ -114,7 +117,7 @@ impl Plot {
         if !trials.iter().any(is_drawn) && curves.is_none() {
             let (name, word) = (opened.name(), &opened.word);
             return Err(BadInput(format!(
-                "study {name:?} has no finished trial to draw yet; fedbo trials {word} lists what is open"
+                "study {name:?} has no finished trial to draw yet; fedbo trials {word} lists the open trials"
             ))
             .into());
         }
@@ -158,7 +161,7 @@ impl Plot {
         let record = GameRecord::load(&kept.path)?;
         let course = kept.course(&record)?;
         if course.rounds().is_empty() {
-            let message = "no round of the game was played yet; begin it with fedbo play";
+            let message = "no round of the game has been played yet; start it with fedbo play";
             return Err(BadInput(message.to_owned()).into());
         }
         let folder = self.folder(&course.definition().name)?;
@@ -182,7 +185,7 @@ impl Plot {
                 Some(rule) if rule.options().needs_epoch_model() => {
                     "it is an initial one, which is trained to its end, or has not reported its first epochs".to_owned()
                 }
-                Some(other) => format!("those drawn are of the rule \"bo-bos\", and this study's is {:?}", other.name()),
+                Some(other) => format!("only decisions of the rule \"bo-bos\" are drawn, and this study's is {:?}", other.name()),
                 None => "its study stops no trials early".to_owned(),
             };
             let message = format!("trial {number} has no decisions to draw: {why}");
@@ -208,8 +211,10 @@ fn create_folder(folder: &Path) -> Result<(), ReportError> {
         .map_err(|cause| ReportError::CreateFolder { path: folder.to_owned(), cause })
 }
 
-/// A rule as a picture, with the trial's own path. The rule thinks in errors, shares of the bounds from the best value on; the picture
-/// shows values as the user has them.
+/// Converts a rule to a picture, with the trial's own path.
+///
+/// The rule uses errors, as shares of the bounds counted from the best value; the picture shows the
+/// user's values.
 fn decision_regions(opened: &OpenStudy, rule: &BosRule, trial: &Trial) -> DecisionRegionsPicture {
     let direction = opened.study.direction();
     let value_of = |error: f64| direction.to_maximize(rule.settings().bounds().value(error));
@@ -222,7 +227,7 @@ fn decision_regions(opened: &OpenStudy, rule: &BosRule, trial: &Trial) -> Decisi
         let cells = rules.cells.iter();
         let mut cells: Vec<_> = cells.map(|cell| cell.as_ref().map(region)).collect();
         let (mut low, mut high) = (value_of(rules.low), value_of(rules.high));
-        // The smallest error is the largest value where values are maximized.
+        // If values are maximized, the smallest error is the largest value.
         if direction == Direction::Maximize {
             cells.reverse();
             (low, high) = (high, low);
@@ -254,12 +259,13 @@ fn decision_regions(opened: &OpenStudy, rule: &BosRule, trial: &Trial) -> Decisi
     }
 }
 
-/// Returns true if the path means a results folder. A path that does not exist means one if it has no extension.
+/// Returns true if the path denotes a results folder. A nonexistent path does so if it has no
+/// extension.
 fn is_folder(path: &Path) -> bool {
     path.is_dir() || (!path.exists() && path.extension().is_none())
 }
 
-/// Everything that the pictures of a study show.
+/// Data for all pictures of a study.
 fn whole_plot(opened: &OpenStudy, trials: &[Trial]) -> Result<StudyPlot, StudyError> {
     let has_value = trials.iter().any(|trial| trial.value().is_some());
     let insight = match has_value && opened.study.definition().objectives.is_empty() {

@@ -1,12 +1,12 @@
-//! `fedbo release`: a trial is given back.
+//! `fedbo release`: give back a trial.
 
-use crate::console;
-use crate::exit::Exit;
 use crate::study_ref::StudyRef;
+use fedbo_console as console;
+use fedbo_console::Exit;
 
-/// Give a trial back that was asked for by hand
+/// Give back a trial that was asked for by hand
 ///
-/// It waits again, and whoever asks next gets it.
+/// It becomes waiting, and the next ask returns it.
 #[derive(clap::Args)]
 pub(crate) struct Release {
     #[command(flatten)]
@@ -27,7 +27,7 @@ impl Release {
             let record = serde_json::json!({ "trial": number, "state": "waiting" });
             console::result(&record.to_string())?;
         } else {
-            console::result(&format!("trial {number} waits for whoever asks next"))?;
+            console::result(&format!("trial {number} waits for the next ask"))?;
         }
         Ok(Exit::Done)
     }

@@ -1,19 +1,19 @@
-//! `fedbo report`: what a trial by hand has reached as it trains, and whether it goes on.
+//! `fedbo report`: report an epoch of a trial by hand, and get the decision to continue or stop.
 
 use fedbo_strategies::early_stopping::Verdict;
 use fedbo_study::StudyError;
 use serde::Serialize;
 
-use crate::console;
-use crate::exit::{BadInput, Exit};
 use crate::study_ref::StudyRef;
-use crate::text::whole;
+use fedbo_console as console;
+use fedbo_console::text::whole;
+use fedbo_console::{BadInput, Exit};
 
-/// Report the value of a trial after an epoch of its training, and ask whether to go on
+/// Report a trial's value after an epoch of training, and ask if it should continue
 ///
-/// For trials that were asked for by hand, of a study with `[early_stopping]`. Prints `continue`, or `stop: ` and why: then the trial
-/// is told as stopped, and there is nothing more to tell. When the command ends, the report is on the disk. Reporting the same
-/// twice is no mistake; epochs must ascend.
+/// For trials that were asked for by hand, of a study with `[early_stopping]`. Prints `continue`,
+/// or `stop: ` and the reason: then the trial is already told as stopped. When the command returns,
+/// the report is on disk. Repeating the same report is allowed; epochs must ascend.
 #[derive(clap::Args)]
 pub(crate) struct Report {
     #[command(flatten)]
@@ -21,9 +21,9 @@ pub(crate) struct Report {
     /// Number of the trial
     #[arg(allow_negative_numbers = true, value_parser = whole::<u64>)]
     trial: u64,
-    /// The epoch, counted from 1
+    /// Epoch, counted from 1
     epoch: u32,
-    /// The value after it
+    /// Value after this epoch
     #[arg(allow_hyphen_values = true, value_parser = parse_value)]
     value: f64,
     /// Print a JSON object

@@ -1,23 +1,23 @@
-//! `fedbo retry`: points of failed trials are tried again.
+//! `fedbo retry`: retry the points of failed trials.
 
 use fedbo_storage::{Trial, TrialState};
 
-use crate::console;
-use crate::exit::Exit;
 use crate::study_ref::StudyRef;
-use crate::text::{self, counted, whole};
 use crate::trial_record::Retried;
+use fedbo_console as console;
+use fedbo_console::Exit;
+use fedbo_console::text::{self, counted, whole};
 
-/// Try the points of failed trials again
+/// Retry the points of failed trials
 ///
-/// Each failed trial gets a new one of the same point, which waits for `fedbo tune` or `fedbo ask`. The failure stays in the
-/// record, but counts neither for the model nor for the number of trials any more. Failed trials that were tried again already are
-/// left out.
+/// Each failed trial gets a new trial of the same point, which waits for `fedbo tune` or `fedbo
+/// ask`. The failure stays in the record, but no longer counts for the model or for the number of
+/// trials. Failed trials that were already retried are skipped.
 #[derive(clap::Args)]
 pub(crate) struct Retry {
     #[command(flatten)]
     study: StudyRef,
-    /// Only the failed trial of this number
+    /// Retry only the failed trial with this number
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = whole::<u64>)]
     trial: Option<u64>,
     /// Print a JSON object
@@ -40,9 +40,9 @@ impl Retry {
             let n_waiting = opened.study.open_trials()?.iter().filter(is_waiting_retry).count();
             let already = match n_waiting as u64 {
                 0 => String::new(),
-                n => format!("; {} that failed before wait already", counted(n, "trial")),
+                n => format!("; already waiting: {}", counted(n, "trial")),
             };
-            console::result(&format!("no failed trial is left to be tried again{already}"))?;
+            console::result(&format!("no failed trial is left to retry{already}"))?;
             return Ok(Exit::Done);
         }
         let old: Vec<u64> = waiting.iter().filter_map(Trial::retry_of).collect();
@@ -52,12 +52,12 @@ impl Retry {
             _ => "trials",
         };
         console::result(&format!(
-            "{word} {} will be tried again as {word} {}",
+            "{word} {} will be retried as {word} {}",
             text::numbers(&old),
             text::numbers(&new)
         ))?;
         if opened.file.is_some() {
-            console::note(&format!("go on with: fedbo tune {}", opened.word));
+            console::note(&format!("continue with: fedbo tune {}", opened.word));
         }
         Ok(Exit::Done)
     }

@@ -13,56 +13,60 @@ use fedbo_runner::federation::{
 
 use super::{add_remedies, parse_threads, print_summary};
 use crate::advice;
-use crate::console;
-use crate::exit::Exit;
 use crate::file_kind::FileKind;
-use crate::interrupt;
 use crate::progress::{RunDisplay, one_line};
-use crate::text::{quoted, whole};
+use fedbo_console as console;
+use fedbo_console::Exit;
+use fedbo_console::interrupt;
+use fedbo_console::text::{quoted, whole};
 
-/// Runs that are advised where one says too little.
+/// Number of runs suggested if one run shows too little.
 const RUNS_ADVISED: u32 = 20;
 
 /// Run a whole federation in one process
 ///
-/// Writes results.csv as the run goes, then summary.json, curves.svg and curves.png. Equal files give equal results, unless
-/// releases are charged to a privacy budget: their noise has no seed. Interrupted, it keeps what is finished; --resume goes on
-/// from there, with the releases that ledger.db in the results folder holds. One run is one draw: --runs N repeats it, and the
-/// closing table then says which differences between arms count.
+/// Writes results.csv during the run, then summary.json, curves.svg and curves.png. Equal files
+/// give equal results, unless releases are charged to a privacy budget: their noise has no seed.
+/// After an interruption, finished trials are kept; --resume continues from there, with the
+/// releases in ledger.db of the results folder. One run is one random draw: --runs N repeats it,
+/// and the closing table then shows which differences between arms are significant.
 #[derive(clap::Args)]
 pub(crate) struct Run {
-    /// The federation, for instance examples/wine.toml
+    /// The federation, for instance examples/digits.toml
     file: PathBuf,
     /// Results folder [default: results/NAME, with the federation's name]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Replace results that stand there already
+    /// Replace existing results
     #[arg(long, conflicts_with = "resume")]
     overwrite: bool,
-    /// With --overwrite: also where the results come with a ledger of what was spent. It is kept as ledger-1.db, and what both
-    /// runs spend of the same agents' privacy adds up
+    /// With --overwrite: also replace results that have a ledger of spending. The ledger is kept as
+    /// ledger-1.db, and the spending of both runs adds up for the same agents
     #[arg(long, requires = "overwrite")]
     spend_again: bool,
-    /// Go on from the results of an interrupted run of the same file
+    /// Continue from the results of an interrupted run of the same file
     #[arg(long)]
     resume: bool,
-    /// Repeat all arms this often, each time with other draws, the same in every arm, as `fedbo experiment run` does [default: one
-    /// run from the seed itself]
+    /// Number of repetitions of all arms, each with other draws, the same in every arm
+    /// [default: one run from the seed itself]
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     runs: Option<u32>,
     /// Root of all randomness [default: the file's seed]
     #[arg(long, value_name = "S", allow_negative_numbers = true, value_parser = whole::<u64>)]
     seed: Option<u64>,
-    /// Trials and agents at work at once; results do not depend on it [default: the machine's cores]
+    /// Number of concurrent trials and agents; results do not depend on it [default: the machine's
+    /// cores]
     #[arg(long, short = 'j', visible_alias = "jobs", value_name = "N", value_parser = parse_threads)]
     threads: Option<usize>,
-    /// Arms to run on the same seeds, the first compared with the others: the file's algorithm by its name
-    /// (fts-de and shared-mean where releases have no noise), ts (each agent alone by Thompson sampling), log-ei (each alone by expected
-    /// improvement), placebo (messages without information), of shared-prior and distributed-shared-prior also warm-start (the others'
-    /// best points first) [default: the file's algorithm, with --runs also its controls]
+    /// Arms to run on the same seeds, the first compared with the others: the file's algorithm by
+    /// its name (fts-de and shared-mean if releases have no noise), ts (each agent alone by
+    /// Thompson sampling), log-ei (each alone by expected improvement), placebo (messages without
+    /// information), for shared-prior and distributed-shared-prior also warm-start (the others'
+    /// best points first) [default: the file's algorithm; with --runs also its controls]
     #[arg(long, value_name = "ARMS", value_delimiter = ',')]
     arms: Vec<Arm>,
-    /// End the run after N trials in a row of an agent that fail; 0: never [default: 5, before the agent's first value]
+    /// Stop the run after N consecutive failed trials of an agent; 0: never [default: 5, before the
+    /// agent's first value]
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = whole::<u64>)]
     failures_max: Option<u64>,
     /// Print the summary as JSON instead of a table
@@ -108,13 +112,13 @@ impl Run {
         let ran = run_federation(&federation, &options, &display, &stop);
         display.finish();
         let report = ran.map_err(|error| {
-            let ways = "go on from it with --resume, replace it with --overwrite, or choose another folder with --out DIR";
+            let ways = "continue it with --resume, replace it with --overwrite, or choose another folder with --out DIR";
             add_remedies(error.into(), ways)
         })?;
         self.conclude(&report, &out)
     }
 
-    /// The arms to run.
+    /// Returns the arms to run.
     fn arms_of(&self, federation: &Federation) -> Vec<Arm> {
         match self.arms.is_empty() {
             true => default_arms(federation, self.runs),
@@ -144,13 +148,13 @@ impl Run {
             };
             if let Some(failing) = &report.failing {
                 console::note(&format!(
-                    "error: {}\n{kept} kept in {folder}; mend what failed, then go on with: {again}\nthe trials that failed \
-                     stay failed: --overwrite in place of --resume begins anew, --failures-max 0 goes on whatever fails",
+                    "error: {}\n{kept} kept in {folder}; fix the cause, then continue with: {again}\nthe trials that failed \
+                     stay failed: --overwrite instead of --resume starts over, --failures-max 0 continues regardless of failures",
                     ended_by(failing)
                 ));
                 return Ok(Exit::NoTrial);
             }
-            console::note(&format!("interrupted: {kept} kept in {folder}; go on with: {again}"));
+            console::note(&format!("interrupted: {kept} kept in {folder}; continue with: {again}"));
             return Ok(Exit::Interrupted);
         }
         if all_failed {
@@ -163,18 +167,20 @@ impl Run {
         if !console::is_quiet() {
             if !report.summary.differences.is_empty() && self.runs.is_none_or(|runs| runs < 3) {
                 let few = match self.runs {
-                    None | Some(1) => "one run shows".to_owned(),
-                    Some(runs) => format!("{runs} runs show"),
+                    None | Some(1) => "one run is".to_owned(),
+                    Some(runs) => format!("{runs} runs are"),
                 };
                 let how = match report.statement {
-                    // Every repetition would spend the agents' privacy anew.
-                    Some(_) => "no difference here is shown by it".to_owned(),
+                    // Every repetition would spend the agents' privacy again.
+                    Some(_) => "no difference here is established".to_owned(),
                     None => format!(
                         "before relying on a difference, repeat it with: {}",
                         self.repeat_command(&report.summary.experiment)
                     ),
                 };
-                console::note(&format!("{few} less than the noise between runs: {how}"));
+                console::note(&format!(
+                    "{few} not enough to tell a difference from the noise between runs: {how}"
+                ));
             }
             let ledger = match report.statement {
                 Some(_) => ", ledger.db",
@@ -196,7 +202,7 @@ impl Run {
         words.join(" ")
     }
 
-    /// The same, often enough for its differences to show, in a folder of its own.
+    /// Returns the command with enough repetitions to show differences, in a separate folder.
     fn repeat_command(&self, name: &str) -> String {
         let folder = self
             .out
@@ -209,7 +215,7 @@ impl Run {
         words.join(" ")
     }
 
-    /// The command with the options that say what is run.
+    /// Returns the command with the options that determine the run.
     fn words(&self, out: Option<&Path>) -> Vec<String> {
         let mut words = vec!["fedbo".to_owned(), "run".to_owned(), quoted_path(&self.file)];
         if let Some(out) = out {
@@ -229,7 +235,7 @@ impl Run {
     }
 }
 
-/// The note on an arm whose messages nothing protects; `None` if there is no such arm.
+/// Note about an arm with unprotected messages; `None` if there is no such arm.
 fn unprotected(federation: &Federation, arms: &[Arm]) -> Option<String> {
     let arm = arms.iter().find(|arm| arm.role == Role::Own)?;
     let shared = match &federation.collaboration {
@@ -253,7 +259,8 @@ fn unprotected(federation: &Federation, arms: &[Arm]) -> Option<String> {
     Some(format!("{arm}: {shared}; no differential privacy is applied"))
 }
 
-/// Notes on what agents would send, if their features are too few or the norm of their vectors too small for it.
+/// Notes if there are too few features for the agents' messages, or if the norm of their vectors is
+/// too small.
 fn advice_on(federation: &Federation, arms: &[Arm]) -> anyhow::Result<Vec<String>> {
     let sends = arms.iter().any(|arm| arm.role == Role::Own);
     if !(sends && federation.algorithm.has_features()) {
@@ -274,12 +281,12 @@ fn advice_on(federation: &Federation, arms: &[Arm]) -> anyhow::Result<Vec<String
     Ok(notes)
 }
 
-/// Names the agent that has ended the run, and the reason.
+/// Describes the agent that ended the run, and the reason.
 fn ended_by(failing: &FailingAgent) -> String {
     let FailingAgent { agent, arm, n_in_a_row, last } = failing;
     let last = one_line(last);
     format!(
-        "the run was ended as {n_in_a_row} trials in a row of agent {agent:?} failed (arm {arm}), the last one because {last}"
+        "the run was ended because {n_in_a_row} trials in a row of agent {agent:?} failed (arm {arm}), the last one because {last}"
     )
 }
 

@@ -9,32 +9,33 @@ use fedbo_transport::{ConnectionLimits, ListenSettings};
 
 use super::parse_listen;
 use super::tls_options::TlsOptions;
-use crate::console;
-use crate::exit::{BadInput, Exit};
-use crate::interrupt;
 use crate::serve::Server;
 use crate::study_ref::StudyRef;
-use crate::text::counted;
 use crate::token::{Token, kept_token};
+use fedbo_console as console;
+use fedbo_console::interrupt;
+use fedbo_console::text::counted;
+use fedbo_console::{BadInput, Exit};
 
-/// Give the trials of a study to workers over HTTP, until Ctrl-C or SIGTERM
+/// Serve the trials of a study to workers over HTTP until Ctrl-C or SIGTERM
 ///
-/// Workers ask for trials, report, and tell how they ended; they need neither a database nor fedbo. The study is created as its file says, or
-/// goes on. Killed and started again, it goes on with the trials that are being evaluated. fedbo tune may work on the study at the same time.
+/// Workers ask for trials, report values and tell outcomes; they need neither a database nor fedbo.
+/// The study is created from its file, or continued. If the server is killed and restarted, it
+/// continues with the trials being evaluated. fedbo tune may work on the study at the same time.
 #[derive(clap::Args)]
 pub(crate) struct Serve {
     /// The study's file, for instance examples/train.toml; its command is not run
     #[arg(value_name = "STUDY")]
     file: String,
-    /// Address and port to listen on; port 0 for any that is free
+    /// Address and port to listen on; port 0 chooses a free one
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:7436", value_parser = parse_listen)]
     listen: SocketAddr,
     #[command(flatten)]
     tls: TlsOptions,
-    /// File with the token of the workers; one that is not there is made. Without it each start prints a new token
+    /// File with the workers' token, created if absent; by default each start prints a new token
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
-    /// Print a JSON object once it listens: its address, and its token unless a file has it
+    /// Print a JSON object once it listens: its address, and its token unless kept in a file
     #[arg(long)]
     json: bool,
 }
@@ -51,7 +52,7 @@ impl Serve {
             .worker_threads(2)
             .enable_all()
             .build()
-            .map_err(|error| BadInput(format!("no threads can be started: {error}")))?;
+            .map_err(|error| BadInput(format!("cannot start threads: {error}")))?;
         let done = runtime.block_on(async {
             let server = Server::start(&self.settings(), token.clone(), opened).await?;
             self.announce(server.address(), &token)?;
@@ -62,7 +63,8 @@ impl Serve {
             server.stop().await;
             Ok(Exit::Done)
         });
-        // A call of the storage that does not return keeps nobody: what it writes was not answered.
+        // A storage call that does not return must not block the exit: its write was not confirmed
+        // to a worker.
         runtime.shutdown_timeout(Duration::from_secs(1));
         done
     }
@@ -72,7 +74,8 @@ impl Serve {
             Some(file) => kept_token(file),
             None if self.listen.ip().is_loopback() => Token::new(),
             None => Err(BadInput(format!(
-                "--listen {}: workers of other machines need a token that is kept: --token-file FILE, which is made if it is not there",
+                "--listen {}: workers on other machines need a permanent token: --token-file FILE, which is created if it does \
+                 not exist",
                 self.listen
             ))),
         }
@@ -87,7 +90,7 @@ impl Serve {
         }
     }
 
-    /// Prints where it listens, and the token unless a file has it.
+    /// Prints the server's address, and the token unless a file keeps it.
     fn announce(&self, address: SocketAddr, token: &Token) -> anyhow::Result<()> {
         let scheme = if self.tls.files().is_some() { "https" } else { "http" };
         let url = format!("{scheme}://{address}");

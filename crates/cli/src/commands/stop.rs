@@ -1,18 +1,18 @@
-//! `fedbo stop`: whoever tunes a study now begins no further trial.
+//! `fedbo stop`: stop the current runs of a study.
 
-use crate::console;
-use crate::exit::Exit;
 use crate::study_ref::StudyRef;
-use crate::text;
 use crate::trial_record::StopDocument;
+use fedbo_console as console;
+use fedbo_console::Exit;
+use fedbo_console::text;
 
-/// The name of this command, as whoever is stopped by it reads it.
+/// Name of this command, as shown to the stopped runs.
 const BY: &str = "fedbo stop";
 
-/// Stop a study: whoever tunes it now begins no further trial
+/// Stop the current runs of a study: they start no further trials
 ///
-/// Each fedbo tune and each optimize of Python that runs at this moment, on any machine, ends once the trials that it evaluates are told.
-/// One that is started later goes on with the study. fedbo ask is not affected.
+/// Each running fedbo tune and each running optimize of Python, on any machine, ends once its
+/// current trials are told. Runs started later continue the study. fedbo ask is not affected.
 #[derive(clap::Args)]
 pub(crate) struct Stop {
     #[command(flatten)]
@@ -32,13 +32,13 @@ impl Stop {
         }
         let name = text::shown(opened.name());
         let told = match document.running() {
-            [] => "no trial runs".to_owned(),
-            [one] => format!("trial {one} runs, and is still told"),
-            some => format!("trials {} run, and are still told", text::numbers(some)),
+            [] => "no trial is running".to_owned(),
+            [one] => format!("trial {one} is running and will still be told"),
+            some => format!("trials {} are running and will still be told", text::numbers(some)),
         };
         console::result(&format!("{name} is stopped: no further trial begins; {told}"))?;
         if opened.file.is_some() {
-            console::note(&format!("go on with: fedbo tune {}", opened.word));
+            console::note(&format!("continue with: fedbo tune {}", opened.word));
         }
         Ok(Exit::Done)
     }

@@ -1,4 +1,4 @@
-//! `fedbo storage`: copies, checks and upgrades of the files that hold studies, and of a coordinator's folder.
+//! `fedbo storage`: copies, checks and upgrades of study files, and of a coordinator's folder.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -7,11 +7,11 @@ use fedbo_storage::{Address, Mode, Problem, StorageError};
 use fedbo_study::{Study, StudyError};
 use serde::Serialize;
 
-use crate::console;
-use crate::exit::{BadInput, Exit};
-use crate::text::counted;
+use fedbo_console as console;
+use fedbo_console::text::counted;
+use fedbo_console::{BadInput, Exit};
 
-/// Copy, check or upgrade a file that holds studies, or a coordinator's folder
+/// Copy, check or upgrade a file of studies or a coordinator's folder
 #[derive(clap::Subcommand)]
 pub(crate) enum Storage {
     Backup(Backup),
@@ -19,16 +19,18 @@ pub(crate) enum Storage {
     Upgrade(Upgrade),
 }
 
-/// Copy a file of studies, a ledger, or a coordinator's folder, each file as it is at one moment, also while it is used
+/// Copy a file of studies, a ledger, or a coordinator's folder, even while in use; each file is
+/// copied as of one moment
 ///
-/// A copy of a ledger misses what is released later: a coordinator that goes on from it would release those rounds again, which
-/// agents refuse. docs/operations.md says what to do then. A coordinator's key is left out, since who has it can pass for the
-/// coordinator; keep a copy of coordinator.key apart, or give --with-key.
+/// A copy of a ledger lacks later releases: a coordinator that continued from it would release
+/// those rounds again, which agents refuse. docs/operations.md describes the remedy. A
+/// coordinator's key is left out, since anybody with the key can impersonate the coordinator; keep
+/// a separate copy of coordinator.key, or pass --with-key.
 #[derive(clap::Args)]
 pub(crate) struct Backup {
     /// Original to copy: sqlite:FILE, FILE, or a coordinator's folder
     from: String,
-    /// The copy; nothing may stand there
+    /// Path of the copy; it must not exist
     to: PathBuf,
     /// Also copy a coordinator's key
     #[arg(long)]
@@ -38,24 +40,25 @@ pub(crate) struct Backup {
     json: bool,
 }
 
-/// Check that a file is sound: read everything and name what contradicts itself
+/// Verify a file: read everything and report inconsistencies
 ///
-/// Changes nothing of what is stored, also while studies run. Exit code 2 if something is wrong.
+/// Changes no stored data; studies may be running. Exit code 2 if there is a problem.
 #[derive(clap::Args)]
 pub(crate) struct Verify {
-    /// The storage, as sqlite:FILE or FILE, or a coordinator's folder
+    /// Storage, as sqlite:FILE or FILE, or a coordinator's folder
     storage: String,
     /// Print a JSON object
     #[arg(long)]
     json: bool,
 }
 
-/// Bring a storage that an older version wrote up to date
+/// Upgrade a storage written by an older version
 ///
-/// A copy of a file as it was is kept beside it; a PostgreSQL database is changed in one transaction, or not at all.
+/// A copy of the original file is kept beside it; a PostgreSQL database is changed in a single
+/// transaction.
 #[derive(clap::Args)]
 pub(crate) struct Upgrade {
-    /// The storage, as sqlite:FILE, FILE or postgresql://USER@HOST/DATABASE
+    /// Storage, as sqlite:FILE, FILE or postgresql://USER@HOST/DATABASE
     storage: String,
     /// Print a JSON object
     #[arg(long)]
@@ -123,7 +126,7 @@ impl Backup {
             return Err(BadInput(message.to_owned()).into());
         }
         match fedbo_storage::backup(&from, to) {
-            // A ledger is another kind of file.
+            // A ledger is a different kind of file.
             Err(StorageError::NotAStorage { .. }) => fedbo_ledger::backup(&from, to)?,
             copied => copied?,
         }
@@ -136,18 +139,19 @@ impl Backup {
     }
 }
 
-/// Of folders, a coordinator's alone are copied and checked.
+/// Checks that a folder is a coordinator's; other folders are neither copied nor verified.
 fn check_is_coordinators(folder: &Path) -> Result<(), BadInput> {
     match folder.join("coordinator.db").exists() {
         true => Ok(()),
         false => Err(BadInput(format!(
-            "{}: this folder is no coordinator's; name a file, or copy an agent's or a peer's folder as a whole while it is stopped",
+            "{}: this folder is not a coordinator's; name a file, or copy an agent's or a peer's folder as a whole while it is \
+             stopped",
             folder.display()
         ))),
     }
 }
 
-/// The files that a copy consists of, as JSON.
+/// Prints the files of a copy as JSON.
 fn print_files(files: &[PathBuf]) -> anyhow::Result<()> {
     console::result(&serde_json::json!({ "files": files }).to_string())?;
     Ok(())
@@ -165,7 +169,7 @@ struct FolderProblemRecord {
     message: String,
 }
 
-/// Checks a coordinator's folder.
+/// Verifies a coordinator's folder.
 fn verify_folder(folder: &Path, json: bool) -> anyhow::Result<Exit> {
     let problems = fedbo_coordinator::verify(folder)?;
     let is_sound = problems.is_empty();
@@ -230,16 +234,17 @@ impl Verify {
             let n_problems = counted(report.problems.len() as u64, "problem");
             let path = path.display();
             console::note(&format!(
-                "error: {path} is damaged: {n_problems} in {found}; go on from a backup, or save what is left with fedbo \
-                 export sqlite:{path}"
+                "error: {path} is damaged: {n_problems} in {found}; continue from a backup, or save the rest with fedbo export \
+                 sqlite:{path}"
             ));
         }
         Ok(if is_sound { Exit::Done } else { Exit::Input })
     }
 }
 
-/// Finds the problems in what the storage keeps as texts: the studies' definitions, and points that are not in their
-/// spaces. A file that is damaged as a whole is left alone: it could only be opened for writing too.
+/// Finds problems in the stored texts: studies' definitions, and points outside their spaces.
+///
+/// A file that is damaged as a whole is skipped, since opening it requires write access.
 fn problems_of_studies(path: &Path, known: &[Problem]) -> anyhow::Result<Vec<Problem>> {
     if known.iter().any(|problem| problem.study.is_none()) {
         return Ok(Vec::new());
@@ -256,7 +261,7 @@ fn problems_of_studies(path: &Path, known: &[Problem]) -> anyhow::Result<Vec<Pro
         let loaded = Study::load(Arc::clone(&storage), Some(&study.name));
         let messages = match loaded.and_then(|study| study.check()) {
             Ok(messages) => messages,
-            // Such damage has been found already.
+            // This damage has already been found.
             Err(StudyError::Storage(_)) if !known.is_empty() => continue,
             Err(StudyError::Storage(error)) => return Err(error.into()),
             Err(error) => vec![error.to_string()],
@@ -293,10 +298,10 @@ impl Upgrade {
         console::result(&match &report.backup {
             None if from == to => format!("{place} is up to date: its layout has version {to}"),
             None => {
-                format!("{place} was brought from version {from} to version {to} of the layout")
+                format!("{place} was upgraded from layout version {from} to {to}")
             }
             Some(backup) => format!(
-                "{place} was brought from version {from} to version {to} of the layout; as it was, it is kept in {}",
+                "{place} was upgraded from layout version {from} to {to}; the original is kept in {}",
                 backup.display()
             ),
         })?;
@@ -304,17 +309,17 @@ impl Upgrade {
     }
 }
 
-/// The file behind `sqlite:FILE` or `FILE`.
+/// Returns the file of `sqlite:FILE` or `FILE`.
 fn path(storage: &str) -> anyhow::Result<PathBuf> {
     match storage.parse::<Address>() {
         Ok(Address::Sqlite(path)) => Ok(path),
         Ok(Address::Memory) => {
-            let message = "memory: is no file; name sqlite:FILE";
+            let message = "memory: is not a file; name sqlite:FILE";
             Err(BadInput(message.to_owned()).into())
         }
         Ok(address @ Address::Postgres(_)) => {
             let message = format!(
-                "{address} is no file; a PostgreSQL server checks its files itself (pg_amcheck), and fedbo its layout \
+                "{address} is not a file; a PostgreSQL server checks its files itself (pg_amcheck), and fedbo checks the layout \
                  whenever it opens one"
             );
             Err(BadInput(message).into())

@@ -1,4 +1,4 @@
-//! `fedbo tell`: how a trial ended.
+//! `fedbo tell`: the outcome of a trial.
 
 use fedbo_objective::NumberNames;
 use fedbo_storage::{StorageError, TellOutcome};
@@ -6,16 +6,17 @@ use fedbo_study::{Definition, StudyError};
 use serde::Serialize;
 use serde_json::Map;
 
-use crate::console;
-use crate::exit::{BadInput, Exit};
 use crate::study_ref::StudyRef;
-use crate::text::{self, counted, whole};
 use crate::trial_record::{numbers_in_words, outcomes, tell_usage};
+use fedbo_console as console;
+use fedbo_console::text::{self, counted, whole};
+use fedbo_console::{BadInput, Exit};
 
 /// Tell the value of a trial, or that it failed
 ///
-/// For trials that were asked for by hand, that wait, or whose worker is gone. When the command ends, the value is on the disk.
-/// Telling the same twice is no mistake; another value than the one that was told is refused.
+/// For trials that were asked for by hand, that wait, or that have lost their worker. When the
+/// command returns, the value is on disk. Telling the same value twice is allowed; a different
+/// value is refused.
 #[derive(clap::Args)]
 pub(crate) struct Tell {
     #[command(flatten)]
@@ -23,13 +24,14 @@ pub(crate) struct Tell {
     /// Number of the trial
     #[arg(allow_negative_numbers = true, value_parser = whole::<u64>)]
     trial: u64,
-    /// Its value
+    /// Value of the trial
     #[arg(allow_hyphen_values = true, value_parser = parse_value)]
     value: Option<f64>,
-    /// A further number of it, of a study with constraints; with several objectives, one for each of them (repeatable)
+    /// Further number of the trial, for a study with constraints; with several objectives, one for
+    /// each of them (repeatable)
     #[arg(long = "outcome", value_name = "NAME=NUMBER", value_parser = parse_outcome)]
     outcomes: Vec<(String, f64)>,
-    /// It has no value, and why
+    /// Tell that the trial failed, and the reason
     #[arg(long, value_name = "REASON", conflicts_with_all = ["value", "outcomes"], allow_hyphen_values = true)]
     failed: Option<String>,
     /// Print a JSON object
@@ -94,7 +96,7 @@ impl Tell {
         };
         let mut line = match telling {
             TellOutcome::New { .. } => format!("trial {number} told: {what}"),
-            TellOutcome::Already => format!("trial {number} was told already: {what}"),
+            TellOutcome::Already => format!("trial {number} was already told: {what}"),
         };
         let best = opened.study.best_trials()?;
         match (definition.objectives.is_empty(), best.as_slice()) {
@@ -113,7 +115,7 @@ impl Tell {
 }
 
 impl Tell {
-    /// The numbers of the trial in the order of the study's definition.
+    /// Returns the numbers of the trial in the order of the study's definition.
     fn numbers(&self, definition: &Definition, word: &str) -> Result<Vec<f64>, BadInput> {
         let value = self.value.map(|value| ("value".to_owned(), value));
         let entries: Vec<_> = value.into_iter().chain(self.outcomes.iter().cloned()).collect();

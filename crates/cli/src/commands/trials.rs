@@ -5,21 +5,22 @@ use std::collections::BTreeMap;
 use fedbo_storage::{Told, Trial, TrialState};
 use fedbo_study::Definition;
 
-use crate::console;
-use crate::exit::Exit;
 use crate::study_ref::StudyRef;
-use crate::table::{self, Column};
-use crate::text::{self, counted};
 use crate::trial_record::{TrialsDocument, holder, last_value};
+use fedbo_console as console;
+use fedbo_console::Exit;
+use fedbo_console::table::{self, Column};
+use fedbo_console::text::{self, counted};
 
 /// List all trials of a study
 ///
-/// Also while it runs. On a terminal, columns that have no room are left out; `fedbo export` writes everything.
+/// Also works while the study runs. On a terminal, columns without room are left out; `fedbo
+/// export` writes everything.
 #[derive(clap::Args)]
 pub(crate) struct Trials {
     #[command(flatten)]
     study: StudyRef,
-    /// Print everything as JSON
+    /// Print a JSON object with all details
     #[arg(long)]
     json: bool,
 }
@@ -98,7 +99,7 @@ fn columns(opened: &crate::study_ref::OpenStudy, trials: &[Trial]) -> Vec<Column
     columns
 }
 
-/// A column for each number of the trials that has a name of its own.
+/// Returns a column for each number of the trials with its own name.
 pub(super) fn number_columns(definition: &Definition, trials: &[Trial]) -> Vec<Column> {
     let n_unnamed = definition.number_names().len() - definition.column_names().len();
     let columns = definition.column_names().into_iter().enumerate().map(|(index, name)| {
@@ -111,7 +112,7 @@ pub(super) fn number_columns(definition: &Definition, trials: &[Trial]) -> Vec<C
     columns.collect()
 }
 
-/// Describes the state of a trial in few words; `retried` has the later trials of those whose points are tried again.
+/// Describes the state of a trial in few words; `retried` maps retried trials to the later ones.
 fn state(definition: &Definition, trial: &Trial, retried: &BTreeMap<u64, u64>) -> String {
     match &trial.state {
         TrialState::Told(_) if definition.is_infeasible(trial) => "infeasible".to_owned(),

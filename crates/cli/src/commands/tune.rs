@@ -13,40 +13,44 @@ use serde::Serialize;
 
 use super::best::transfer;
 use super::found::Found;
-use crate::console;
-use crate::exit::{BadInput, Exit};
-use crate::interrupt;
 use crate::old_studies::{self, OldStudiesRecord};
 use crate::progress::one_line;
 use crate::study_display::StudyDisplay;
 use crate::study_ref::{OpenStudy, StudyRef, persistence_hint};
-use crate::text::{self, counted, whole};
 use crate::trial_record::{SCHEMA_VERSION, TrialRecord, tell_arguments, tell_usage};
+use fedbo_console as console;
+use fedbo_console::interrupt;
+use fedbo_console::text::{self, counted, whole};
+use fedbo_console::{BadInput, Exit};
 
-/// The time for which a trial is a worker's while nothing is heard of it.
+/// Lease of a trial: time after which a silent worker loses it.
 const LEASE: Duration = Duration::from_secs(60);
 
-/// Tune one party's study with the command of its file
+/// Tune one party's study with the command in its file
 ///
-/// Evaluates trials until the study has as many as its file says. Interrupted, killed or out of disk space, it keeps every
-/// finished trial; the same line goes on. Several of these may work on one study at the same time.
+/// Evaluates trials until the study has the number in its file. If it is interrupted or killed, or
+/// the disk is full, all finished trials are kept, and the same command continues. Several runs may
+/// work on one study at the same time.
 #[derive(clap::Args, Clone)]
 pub(crate) struct Tune {
     /// The study's file, for instance examples/train.toml
     file: String,
-    /// Trials that are evaluated at once [default: the file's jobs]
+    /// Number of concurrent trials [default: the file's jobs]
     #[arg(long, short, value_name = "N", value_parser = parse_jobs)]
     jobs: Option<usize>,
-    /// Trials that the study is to have in all, those of earlier runs included [default: the file's trials]
+    /// Total number of trials, including those of earlier runs [default: the file's trials]
     #[arg(long, value_name = "N", value_parser = parse_trials)]
     trials: Option<u64>,
-    /// End the run after N trials in a row that fail; 0: never [default: the file's failures_max, else 5 before the first value]
+    /// End the run after N consecutive failed trials; 0: never [default: the file's failures_max,
+    /// else 5 before the first value]
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = whole::<u64>)]
     failures_max: Option<u64>,
-    /// Begin no further trial after so many seconds of this run [default: the file's timeout_s, else no limit]
+    /// Start no further trial after this many seconds [default: the file's timeout_s, else no
+    /// limit]
     #[arg(long, value_name = "SECONDS", value_parser = parse_time_limit)]
     timeout_s: Option<f64>,
-    /// End after N trials in a row without a new best; 0: never [default: the file's patience, else never]
+    /// End the run after N consecutive trials without a new best; 0: never [default: the file's
+    /// patience, else never]
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = whole::<u64>)]
     patience: Option<u64>,
     /// Print the result as JSON instead of a table
@@ -54,7 +58,7 @@ pub(crate) struct Tune {
     json: bool,
 }
 
-/// The summary of a run.
+/// Summary of a run.
 #[derive(Serialize)]
 struct RunSummary<'a> {
     schema_version: u32,
@@ -63,19 +67,19 @@ struct RunSummary<'a> {
     /// `complete`, `exhausted`, `stopped`, `interrupted`, `failures`, `timeout` or `patience`.
     ended: &'static str,
     trials_wanted: u64,
-    /// Trials that this run told.
+    /// Number of trials told by this run.
     told_by_this_run: usize,
     trials: Counts,
-    /// The epochs that the trials have trained, if the study stops trials early.
+    /// Trained epochs, if the study stops trials early.
     epochs: Option<Epochs>,
     best: Option<TrialRecord<'a>>,
-    /// The feasible trials that no other one dominates, if there are several objectives.
+    /// Nondominated feasible trials, if there are several objectives.
     #[serde(skip_serializing_if = "Option::is_none")]
     front: Option<Vec<TrialRecord<'a>>>,
-    /// Number of trials that meet all constraints, if there are any constraints.
+    /// Number of trials that meet all constraints, if there are constraints.
     #[serde(skip_serializing_if = "Option::is_none")]
     feasible: Option<usize>,
-    /// The weights of old studies in the next query, if the study learns from some.
+    /// Weights of old studies in the next query, if the study learns from any.
     old_studies: Option<OldStudiesRecord<'a>>,
 }
 
@@ -84,9 +88,9 @@ struct RunSummary<'a> {
 struct Counts {
     complete: u64,
     failed: u64,
-    /// Failed trials whose points are tried again, as trials of their own; not among the others.
+    /// Failed trials that are retried as separate trials; not counted elsewhere.
     retried: u64,
-    /// Stopped early.
+    /// Trials stopped early.
     stopped: u64,
     running: u64,
     waiting: u64,
@@ -116,7 +120,7 @@ impl Counts {
         self.complete + self.failed + self.stopped
     }
 
-    /// `37 of 60 trials told`; of a study that has more than it was to have, only their number.
+    /// Formats `37 of 60 trials told`; only the number if the study has more trials than wanted.
     fn of_wanted(self, n_trials: u64) -> String {
         match self.told() {
             told if told <= n_trials => format!("{told} of {} told", counted(n_trials, "trial")),
@@ -125,17 +129,17 @@ impl Counts {
     }
 }
 
-/// The epochs that the trials that were told have trained.
+/// Epochs trained by the told trials.
 #[derive(Clone, Copy, Serialize)]
 struct Epochs {
-    /// Epochs that they have reported, each trial's up to its last one.
+    /// Reported epochs: the last one of each trial.
     trained: u64,
-    /// Epochs of as many whole trainings.
+    /// Epochs if all of these trainings had been complete.
     whole: u64,
 }
 
 impl Epochs {
-    /// `None` for a study that stops no trials early.
+    /// Returns `None` for a study without early stopping.
     fn of(trials: &[Trial], opened: &OpenStudy) -> Option<Self> {
         let spec = opened.study.definition().early_stopping.as_ref()?;
         let told = trials.iter().filter(|trial| trial.told().is_some());
@@ -189,7 +193,7 @@ impl Tune {
             if let Some(file) = opened.file.as_ref().filter(|_| in_memory) {
                 let keep = persistence_hint(file);
                 console::note(&format!(
-                    "trials are kept in memory and lost at the end; to keep them and go on later, {keep}"
+                    "trials are kept in memory and lost at the end; to keep them and continue later, {keep}"
                 ));
             }
         }
@@ -218,7 +222,7 @@ impl Tune {
         Err(BadInput(format!("--trials {n_trials}: expected a number from 1 to {max}")))
     }
 
-    /// One line about what will happen now.
+    /// Line about the start of this run.
     fn beginning(&self, opened: &OpenStudy, before: &[Trial], options: &RunOptions) -> String {
         let (name, n_trials) = (text::shown(opened.name()), options.n_trials);
         let at_once = match options.jobs {
@@ -246,7 +250,7 @@ impl Tune {
             }
             return format!("{name}: complete in {place}, there is nothing left to do");
         }
-        let mut text = format!("{name}: goes on in {place}: {}", counts.of_wanted(n_trials));
+        let mut text = format!("{name}: continues in {place}: {}", counts.of_wanted(n_trials));
         if counts.failed > 0 {
             text += &format!(" ({} failed)", counts.failed);
         }
@@ -331,7 +335,7 @@ impl Tune {
             let kept = counted(counts.told(), "finished trial");
             let way = match in_memory {
                 true => "they were in memory and are lost".to_owned(),
-                false => format!("go on with: {}", self.again(opened)),
+                false => format!("continue with: {}", self.again(opened)),
             };
             console::note(&format!("interrupted after {kept}; {way}"));
             return Ok(Exit::Interrupted);
@@ -349,7 +353,7 @@ impl Tune {
                 true => String::new(),
                 false => {
                     let word = &opened.word;
-                    format!("; all reasons: fedbo trials {word}; once mended: fedbo retry {word}")
+                    format!("; all reasons: fedbo trials {word}; once fixed: fedbo retry {word}")
                 }
             };
             if counts.stopped > 0 {
@@ -382,7 +386,7 @@ impl Tune {
         Ok(Exit::Done)
     }
 
-    /// Explains why a run ended whose trials failed one after another, and what to do.
+    /// Explains why a run ended after consecutive failures, with the remedy.
     fn failing(
         &self,
         opened: &OpenStudy,
@@ -406,17 +410,17 @@ impl Tune {
             text += &format!("\nits command was: {}", command_line(&command.argv, trial));
         }
         text += &match in_memory {
-            true => "\nmend the command and run the same line again".to_owned(),
+            true => "\nfix the command and run the same command line again".to_owned(),
             false => format!(
-                "\nmend the command, then try the failed points again and go on with\n  fedbo retry {} && {}",
+                "\nfix the command, then retry the failed points and continue with\n  fedbo retry {} && {}",
                 opened.word,
                 self.again(opened)
             ),
         };
-        text + "\n(failures_max in [study] is the number of failures in a row that ends a run; 0: none does)"
+        text + "\n(failures_max in [study] is the number of failures in a row that ends a run; 0: no limit)"
     }
 
-    /// Names the limit that has ended a run, and the way to go on.
+    /// Describes the limit that ended a run, and how to continue.
     fn limit_note(
         &self,
         opened: &OpenStudy,
@@ -426,15 +430,15 @@ impl Tune {
     ) -> Option<String> {
         if let Some(stop) = &report.stop {
             let (by, at) = (text::shown(&stop.by), text::timestamp(stop.at_ms));
-            return Some(format!("stopped by {by} at {at}; go on with: {}", self.again(opened)));
+            return Some(format!("stopped by {by} at {at}; continue with: {}", self.again(opened)));
         }
         let what = match (report.ended, options.timeout, options.patience) {
             (Ended::TimedOut, Some(time), _) => {
                 let way = match in_memory {
                     true => String::new(),
-                    false => format!("; go on for as long again with: {}", self.again(opened)),
+                    false => format!("; continue for as long again with: {}", self.again(opened)),
                 };
-                format!("the time of {} s is over{way}", time.as_secs_f64())
+                format!("the time limit of {} s is reached{way}", time.as_secs_f64())
             }
             (Ended::OutOfPatience, _, Some(patience)) => {
                 let Patience { n_trials, improvement_min } = patience;
@@ -449,10 +453,10 @@ impl Tune {
                 let more = Self { patience: Some(0), ..self.clone() };
                 let way = match in_memory {
                     true => String::new(),
-                    false => format!("; go on without it: {}", more.again(opened)),
+                    false => format!("; continue without it: {}", more.again(opened)),
                 };
                 format!(
-                    "the last {} brought no {progress}{by}, which is the patience{way}",
+                    "the last {} brought no {progress}{by}, the limit of patience{way}",
                     counted(n_trials, "trial")
                 )
             }
@@ -479,23 +483,23 @@ impl Tune {
         }
     }
 
-    /// The hint on how to get more trials.
+    /// Hint on how to get more trials.
     fn continuation_hint(&self, opened: &OpenStudy) -> String {
         match (self.trials, opened.n_trials()) {
             (None, _) => {
-                "to go on, raise trials in the file and run the same line again".to_owned()
+                "to continue, raise trials in the file and run the same command again".to_owned()
             }
             (Some(limit), Some(wanted)) if limit < wanted => format!(
-                "--trials {limit} was the limit: without it, the same line goes on to the file's {}",
+                "--trials {limit} was the limit: without it, the same command continues to the file's {}",
                 counted(wanted, "trial")
             ),
             (Some(limit), _) => {
-                format!("to go on, run the same line with more than --trials {limit}")
+                format!("to continue, run the same command with more than --trials {limit}")
             }
         }
     }
 
-    /// The same command once more.
+    /// Returns the command line to continue.
     fn again(&self, opened: &OpenStudy) -> String {
         let mut text = format!("fedbo tune {}", opened.word);
         if let Some(jobs) = self.jobs {
@@ -516,7 +520,7 @@ impl Tune {
         text
     }
 
-    /// Says what went wrong, and for writes that were refused what was kept and how to go on.
+    /// Prints an error. If writes failed, also prints which results were kept and how to continue.
     fn explain(
         &self,
         error: StudyError,
@@ -538,7 +542,7 @@ impl Tune {
             "error: {error}\nall trials told before are kept; once it can be written again, "
         );
         if !unstored.is_empty() {
-            text += "save what is not with\n";
+            text += "save the others with\n";
             for (number, told) in unstored {
                 let outcome = match told {
                     Told::Value(_) | Told::Numbers(_) => {
@@ -547,21 +551,21 @@ impl Tune {
                     Told::Failed { message, .. } => {
                         format!("--failed {}", text::quoted(&one_line(&message)))
                     }
-                    // Its reports are stored, and it is judged anew when it is trained again.
+                    // Its reports are stored, and the decision is made again when it is retrained.
                     Told::Stopped { .. } => continue,
                 };
                 text += &format!("  fedbo tell {} {number} {outcome}\n", opened.word);
             }
             text += "and ";
         }
-        text += &format!("go on with\n  {}", self.again(opened));
+        text += &format!("continue with\n  {}", self.again(opened));
         console::note(&text);
         Ok(exit)
     }
 }
 
-/// Says what was read of the old studies that the study learns from. If the study goes on, also says what has become of
-/// them.
+/// Prints the trials read from the study's old studies; if an existing study continues, also later
+/// changes of the old studies.
 fn print_old_studies(opened: &OpenStudy, goes_on: bool) {
     let definition = opened.study.definition();
     if let Some(archive) = &definition.archive {
@@ -573,12 +577,12 @@ fn print_old_studies(opened: &OpenStudy, goes_on: bool) {
     let file = opened.file.as_ref().filter(|_| goes_on);
     for news in file.into_iter().flat_map(|file| file.old_study_changes(definition)) {
         console::note(&format!(
-            "{news}; this study goes on with what it read when it began (a study of another name would read it anew)"
+            "{news}; this study continues with the data read at its start (a study with another name would read them again)"
         ));
     }
 }
 
-/// Returns true if the file is no longer where it was. Nobody here knows what is left of it.
+/// Returns true if the storage's file is no longer in its place; its content is then unknown.
 fn is_gone(error: &StudyError) -> bool {
     matches!(
         error,
@@ -587,7 +591,7 @@ fn is_gone(error: &StudyError) -> bool {
     )
 }
 
-/// Trials whose end was not stored, for a person who keeps what is of worth.
+/// Lists trials with unstored outcomes, so that a user can save them.
 fn lost(unstored: &[(u64, Told)]) -> String {
     let mut text = String::new();
     if !unstored.is_empty() {
@@ -620,8 +624,7 @@ fn numbers_line(
         text += &format!(", {} of them failed", counts.failed);
     }
     if counts.retried > 0 {
-        text +=
-            &format!("; beside them {} that were tried again", counted(counts.retried, "failure"));
+        text += &format!("; plus {} that were retried", counted(counts.retried, "failure"));
     }
     if let Some(Epochs { trained, whole }) = epochs {
         let stopped = counts.stopped;
@@ -630,14 +633,14 @@ fn numbers_line(
     text + &format!("; stored in {}", opened.storage)
 }
 
-/// The trial that failed last.
+/// Returns the trial that failed last.
 fn last_told(trials: &[Trial]) -> Option<&Trial> {
     let failed = |trial: &&Trial| matches!(trial.told(), Some(Told::Failed { .. }));
     let failed = trials.iter().filter(failed);
     failed.max_by_key(|trial| trial.told_seq)
 }
 
-/// A trial's command as a shell reads it.
+/// Returns a trial's command, quoted for a shell.
 fn command_line(argv: &[String], trial: &Trial) -> String {
     let word = |argument: &String| {
         let mut word = argument.clone();

@@ -1,7 +1,8 @@
-//! Actions on a study: a point is added, failed trials are tried again, the study is stopped.
+//! Actions on a study: add a point, retry failed trials, stop the study.
 //!
-//! They are served with `--actions` only, and the guard lets only requests of the dashboard's own pages through. Each is a command's, by the
-//! same code: `fedbo enqueue`, `fedbo retry`, `fedbo stop`. The pages see what came of it by the events of the study.
+//! They are served only with `--actions`, and the guard accepts them only from the dashboard's own
+//! pages. Each action shares the code of a command: `fedbo enqueue`, `fedbo retry`, `fedbo stop`.
+//! Pages learn of the result by the study's events.
 
 use std::collections::BTreeSet;
 
@@ -12,35 +13,35 @@ use serde::{Deserialize, Serialize};
 
 use super::guard::is_same_site;
 use super::request::{Asked, Problem, json};
-use crate::exit::Exit;
 use crate::own_point;
 use crate::trial_record::{Retried, SCHEMA_VERSION, StopDocument};
+use fedbo_console::Exit;
 
-/// The name of these pages, as whoever is stopped by them reads it.
+/// Name of these pages as shown to processes stopped by them.
 const BY: &str = "fedbo dashboard";
 
-/// The secret that a page shows with each action.
+/// Secret that a page sends with each action.
 #[derive(Serialize)]
 struct Secret<'a> {
     schema_version: u32,
     token: &'a str,
 }
 
-/// `GET /api/actions`: the secret, for pages of this server.
+/// `GET /api/actions`: returns the secret to pages of this server.
 pub(super) fn secret(asked: &Asked) -> anyhow::Result<Response> {
     let token = asked.shared.actions.as_ref().ok_or_else(|| Problem::absent(NONE))?;
     if !is_same_site(&asked.headers) {
-        let message = "a page of another site asked for this";
+        let message = "the request comes from a page of another site";
         return Err(Problem::new(StatusCode::FORBIDDEN, message).into());
     }
     json(&Secret { schema_version: SCHEMA_VERSION, token: token.text() })
 }
 
-/// The refusal of actions where none are served.
+/// Refusal of actions if none are served.
 pub(super) const NONE: &str =
-    "these pages only show; they change nothing (fedbo dashboard --actions serves actions too)";
+    "these pages are read-only (fedbo dashboard --actions serves actions too)";
 
-/// A point of one's own: names of parameters with texts of values, as on the command line.
+/// A user's point: pairs of parameter name and value text, as on the command line.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct NewPoint {
@@ -63,14 +64,17 @@ pub(super) fn enqueue(asked: &Asked) -> anyhow::Result<Response> {
     })
 }
 
-/// Failed trials, by number.
+/// Numbers of failed trials.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Failed {
     trials: Vec<u64>,
 }
 
-/// `POST /api/studies/{id}/retry`. One trial must have failed and not wait again; of several, those that are so are tried again.
+/// `POST /api/studies/{id}/retry`.
+///
+/// A single trial must be failed and not yet waiting for a retry. Of several trials, those that
+/// meet this condition are retried.
 pub(super) fn retry(asked: &Asked) -> anyhow::Result<Response> {
     let failed: Failed = asked.body()?;
     act(asked, |study| {
@@ -84,7 +88,7 @@ pub(super) fn retry(asked: &Asked) -> anyhow::Result<Response> {
     })
 }
 
-/// Nothing: what is to be done is in the address.
+/// An empty body: the path determines the action.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Nothing {}
@@ -98,7 +102,7 @@ pub(super) fn stop(asked: &Asked) -> anyhow::Result<Response> {
     })
 }
 
-/// Does something with a study. Inputs that cannot be used are the page's mistake, all else is the server's trouble.
+/// Runs an action on a study. Unusable inputs are client errors, everything else is a server error.
 fn act(
     asked: &Asked,
     work: impl FnOnce(&Study) -> anyhow::Result<Response>,
@@ -108,7 +112,7 @@ fn act(
         if error.is::<Problem>() {
             return error;
         }
-        let status = match Exit::of(&error) {
+        let status = match crate::exit::of(&error) {
             Exit::Input => StatusCode::UNPROCESSABLE_ENTITY,
             Exit::Output => StatusCode::INSUFFICIENT_STORAGE,
             _ => StatusCode::INTERNAL_SERVER_ERROR,

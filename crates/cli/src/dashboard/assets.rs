@@ -1,4 +1,4 @@
-//! The files of the pages. They are part of the program: nothing is fetched from elsewhere.
+//! Files of the pages. They are embedded in the program; nothing is loaded from elsewhere.
 
 use axum::response::{IntoResponse, Response};
 use hyper::StatusCode;
@@ -7,7 +7,7 @@ use hyper::header::{CACHE_CONTROL, ETAG, HeaderValue, IF_NONE_MATCH};
 use super::request::{Asked, Problem};
 use crate::answers::typed;
 
-/// A file, by its name in addresses.
+/// A file and its name in URLs.
 struct Asset {
     name: &'static str,
     kind: &'static str,
@@ -55,18 +55,18 @@ const ASSETS: &[Asset] = assets! {
     "uplot/LICENSE": "text/plain; charset=utf-8",
 };
 
-/// The fonts, which pictures are drawn with too: pages look the same on every machine.
+/// Fonts, also used for drawing pictures: pages look the same on every machine.
 static FONTS: [Asset; 2] = [
     Asset { name: "noto-sans.ttf", kind: "font/ttf", bytes: fedbo_report::FONT },
     Asset { name: "noto-sans-bold.ttf", kind: "font/ttf", bytes: fedbo_report::BOLD_FONT },
 ];
 
-/// The one page: scripts fill it in, by its address.
+/// The single page. Scripts fill it according to its URL.
 pub(super) fn page(_: &Asked) -> anyhow::Result<Response> {
     Ok(typed(HTML, PAGE))
 }
 
-/// The same page for a coordinator's operator.
+/// The page for a coordinator's operator.
 pub(super) fn operator_page(_: &Asked) -> anyhow::Result<Response> {
     Ok(typed(HTML, PAGE.replacen("<body>", "<body data-of=\"coordinator\">", 1)))
 }
@@ -74,7 +74,7 @@ pub(super) fn operator_page(_: &Asked) -> anyhow::Result<Response> {
 const HTML: &str = "text/html; charset=utf-8";
 const PAGE: &str = include_str!("../../assets/dashboard/index.html");
 
-/// A script, a style or a picture. Browsers keep it, and ask whether it is still the same.
+/// A script, style sheet or picture. Browsers cache it and revalidate it by its ETag.
 pub(super) fn asset(asked: &Asked) -> anyhow::Result<Response> {
     let asset = ASSETS.iter().chain(&FONTS).find(|asset| asset.name == asked.id());
     let asset = asset.ok_or_else(|| Problem::absent("there is no such file"))?;

@@ -1,4 +1,4 @@
-//! The studies and runs that there are: those of the storages, files and folders that were named, as of now.
+//! The current studies and runs of the storages, files and folders given on the command line.
 
 use std::collections::HashMap;
 use std::fmt::{Display, Formatter};
@@ -14,36 +14,37 @@ use fedbo_study::{Study, StudyFile};
 use super::request::Problem;
 use super::runs::has_file;
 use super::{Stamp, stamp};
-use crate::exit::BadInput;
 use crate::file_kind::{FileKind, is_database};
+use fedbo_console::BadInput;
 
-/// Storages by address; none in place of one that is being opened.
+/// Storages by address; `None` while a storage is being opened.
 type Opening = HashMap<String, Option<Arc<dyn Storage>>>;
 
-/// The time for which a request waits for another one that opens the same storage.
+/// Maximum time that a request waits for another one to open the same storage.
 const OPENS: Duration = Duration::from_secs(3);
-/// Files of a folder that are looked at.
+/// Maximum number of files examined per folder.
 const FILES_MAX: usize = 1000;
-/// Bytes at most of a file that may be a study's.
+/// Maximum bytes of a study's file.
 const FILE_BYTES: u64 = 1 << 20;
 
-/// A storage of studies, which may not be there yet.
+/// A storage of studies. It may not exist yet.
 struct Place {
-    /// Its name in addresses: the number of the word that means it, and in a folder the name of the file. It stays when files are added.
+    /// Identifier in URLs: the index of the command-line word, and within a folder also the file's
+    /// name. It does not change when files are added.
     id: String,
     address: Address,
-    /// The only study of it that is shown, if a file was named.
+    /// The only study shown, if the word was a study's file.
     only: Option<Only>,
 }
 
-/// The study that a file is about.
+/// The study of a file.
 #[derive(Clone)]
 struct Only {
     name: String,
     n_trials: u64,
 }
 
-/// The content of a file, as far as it matters here.
+/// Relevant content of a file.
 #[derive(Clone)]
 enum Content {
     Study(Address, Only),
@@ -51,46 +52,46 @@ enum Content {
     Other,
 }
 
-/// An open storage with its studies.
+/// An open storage and its studies.
 type Opened = (Arc<dyn Storage>, Vec<StudyRecord>);
 
 /// A word of the command line.
 enum Word {
-    /// The studies' files and storages of a folder.
+    /// A folder with study files and storages.
     Folder(PathBuf),
     /// A study's file.
     File(PathBuf),
     Storage(Address),
 }
 
-/// Everything that is shown.
+/// All studies and runs to be shown.
 #[derive(Default)]
 pub(crate) struct Catalog {
     words: Vec<Word>,
-    /// Folders that have results, or whose folders do.
+    /// Folders with results, directly or in their subfolders.
     folders: Vec<PathBuf>,
-    /// Files as they were read last.
+    /// Files as last read.
     files: Mutex<HashMap<PathBuf, (Stamp, Content)>>,
-    /// Storages that are open, by their addresses.
+    /// Open storages by address.
     opened: Mutex<Opening>,
-    /// Told when a storage was opened, or could not be.
+    /// Notified when opening a storage has succeeded or failed.
     is_opened: Condvar,
 }
 
-/// A study as it is stored, with its place.
+/// A stored study and its place.
 pub(crate) struct Entry {
-    /// Its name in addresses: the place's and the storage's key.
+    /// Identifier in URLs: the place's id and the study's key in the storage.
     pub(crate) id: String,
     pub(crate) storage: Arc<dyn Storage>,
-    /// The place where it is kept, for people.
+    /// Its storage, for display.
     pub(crate) place: String,
     pub(crate) record: StudyRecord,
-    /// Number of trials that it is to have, if its file was named.
+    /// Number of wanted trials, if the study's file was given.
     pub(crate) n_trials: Option<u64>,
 }
 
 impl Entry {
-    /// The study itself.
+    /// Loads the study.
     pub(crate) fn load(&self) -> anyhow::Result<Study> {
         Ok(Study::load(Arc::clone(&self.storage), Some(&self.record.name))?)
     }
@@ -103,10 +104,11 @@ pub(crate) struct Unreadable {
 }
 
 impl Catalog {
-    /// The places that were named. A folder means the studies' files and the storages in it.
+    /// Creates the catalog of the given words. A folder includes the study files and storages in
+    /// it.
     ///
     /// # Errors
-    /// If one of them is not a study's file, a storage or a folder that has one.
+    /// If a word is not a study's file, a storage or a folder that contains one.
     pub(crate) fn new(words: &[String]) -> anyhow::Result<Self> {
         let mut catalog = Self::default();
         for text in words {
@@ -122,7 +124,7 @@ impl Catalog {
             {
                 let shown = folder.display();
                 return Err(BadInput(format!(
-                    "{shown} has no study's file, no storage and no results of a run; name one, or the folder that has them"
+                    "{shown} has no study file, storage or run results; name one, or the folder that has them"
                 ))
                 .into());
             }
@@ -131,7 +133,8 @@ impl Catalog {
         Ok(catalog)
     }
 
-    /// All studies as of now, and what cannot be read. A storage that is not there yet has none.
+    /// Returns all current studies, and the unreadable places. A storage that does not exist yet
+    /// has no studies.
     pub(crate) fn entries(&self) -> (Vec<Entry>, Vec<Unreadable>) {
         let (mut entries, mut unreadable) = (Vec::new(), Vec::new());
         let (places, mut missing) = self.places();
@@ -149,7 +152,8 @@ impl Catalog {
         (entries, unreadable)
     }
 
-    /// The runs that have results, by their id: the number of the folder that was named, and the path below it.
+    /// Returns the runs with results and their ids: the index of the given folder, and the path
+    /// below it.
     pub(crate) fn runs(&self) -> Vec<(String, PathBuf)> {
         let folders = self.folders.iter().enumerate();
         let runs = folders.flat_map(|(index, folder)| {
@@ -160,10 +164,10 @@ impl Catalog {
         runs.collect()
     }
 
-    /// The folder of the run with an id.
+    /// Returns the folder of the run with an id.
     ///
     /// # Errors
-    /// If there is none.
+    /// If it does not exist.
     pub(crate) fn run(&self, id: &str) -> anyhow::Result<PathBuf> {
         let found = self.runs().into_iter().find(|(known, _)| known == id);
         let (_, folder) = found
@@ -171,10 +175,10 @@ impl Catalog {
         Ok(folder)
     }
 
-    /// The study with an id.
+    /// Returns the study with an id.
     ///
     /// # Errors
-    /// If there is none, or its storage cannot be read.
+    /// If it does not exist, or its storage cannot be read.
     pub(crate) fn entry(&self, id: &str) -> anyhow::Result<Entry> {
         let absent = || Problem::absent(format!("there is no study {id:?} here, or not yet"));
         let (named, _) = id.rsplit_once('-').with_context(absent)?;
@@ -183,7 +187,8 @@ impl Catalog {
         entries.into_iter().find(|entry| entry.id == id).with_context(absent)
     }
 
-    /// The places that the words mean now, each once, and the words that mean none.
+    /// Resolves the words to their current places, without duplicates; also returns the words that
+    /// fail.
     fn places(&self) -> (Vec<Place>, Vec<Unreadable>) {
         let (mut places, mut missing) = (Vec::<Place>::new(), Vec::new());
         for (index, word) in self.words.iter().enumerate() {
@@ -203,14 +208,14 @@ impl Catalog {
         (places, missing)
     }
 
-    /// The places that the word with a number means now.
+    /// Resolves the word at `index` to its current places.
     fn places_of(&self, index: usize, word: &Word) -> anyhow::Result<Vec<Place>> {
         let id = index.to_string();
         match word {
             Word::Folder(folder) => self.in_folder(index, folder),
             Word::Storage(address) => Ok(vec![Place::of(id, address.clone(), None)?]),
             Word::File(path) => {
-                // While it is written or replaced, it is what it was.
+                // While the file is being written or replaced, use its last readable content.
                 let read = self.content(path, Content::of_study);
                 let content = read.or_else(|error| self.last_content(path).ok_or(error))?;
                 match content {
@@ -221,10 +226,10 @@ impl Catalog {
         }
     }
 
-    /// The studies' files of a folder, and its storages that none of them names.
+    /// Returns the study files of a folder, and the storages not used by any of them.
     fn in_folder(&self, index: usize, folder: &Path) -> anyhow::Result<Vec<Place>> {
         if has_file(folder, RESULTS_FILE) {
-            // The databases of a run are its ledger.
+            // The databases of a run are its ledger, not storages.
             return Ok(Vec::new());
         }
         let read = || format!("cannot read the folder {}", folder.display());
@@ -237,7 +242,7 @@ impl Catalog {
         for path in paths.into_iter().filter(|path| path.is_file()) {
             let name = path.file_name().unwrap_or_default().to_string_lossy();
             let id = format!("{index}-{name}");
-            // A file of a folder may be half written; what was named by itself must be whole.
+            // Files in a folder may be partly written; a file given by name must be complete.
             let place = match self.content(&path, Content::of) {
                 Ok(Content::Study(address, only)) => Place::of(id, address, Some(only)),
                 Ok(Content::Database) => {
@@ -262,7 +267,7 @@ impl Catalog {
         Ok(places)
     }
 
-    /// The content of a file, which is read again when the file has changed.
+    /// Returns the content of a file, read again only if the file has changed.
     fn content(
         &self,
         path: &Path,
@@ -280,23 +285,24 @@ impl Catalog {
         Ok(content)
     }
 
-    /// The content of a file as it could be read last.
+    /// Returns the content of a file at the last successful read.
     fn last_content(&self, path: &Path) -> Option<Content> {
         let files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
         files.get(path).map(|(_, content)| content.clone())
     }
 
-    /// Says that a file of a folder cannot be read, and leaves it alone until it has changed.
+    /// Warns that a file of a folder cannot be read, and ignores the file until it changes.
     fn warn_once(&self, path: &Path, error: &anyhow::Error) {
-        crate::console::note(&format!("warning: {}", crate::words(error)));
+        fedbo_console::note(&format!("warning: {}", crate::words(error)));
         if let Ok(stamp) = stamp_of(path) {
             let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
             files.insert(path.to_owned(), (stamp, Content::Other));
         }
     }
 
-    /// The storage of a place, opened once; none as long as it is not there. A server that does not answer holds up one request, and
-    /// no other storage.
+    /// Returns the storage at an address, opened once; `None` if it does not exist yet.
+    ///
+    /// A server that does not respond blocks one request and no other storage.
     fn storage(&self, address: &Address) -> anyhow::Result<Option<Arc<dyn Storage>>> {
         let name = address.to_string();
         {
@@ -327,24 +333,25 @@ impl Catalog {
         self.opened.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Closes storages that are gone, and forgets files that are.
+    /// Closes storages and forgets files that no longer exist.
     fn keep(&self, places: &[Place]) {
         let addresses: Vec<String> = places.iter().map(|place| place.address.to_string()).collect();
         self.opened().retain(|address, storage| storage.is_none() || addresses.contains(address));
         let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
-        // One that was named may be away for the moment in which it is replaced.
+        // A file given by name may be missing for a moment while it is replaced.
         let is_named = |path: &PathBuf| {
             self.words.iter().any(|word| matches!(word, Word::File(named) if named == path))
         };
         files.retain(|path, _| path.exists() || is_named(path));
     }
 
-    /// Forgets an open storage: the next look opens what stands in its place.
+    /// Forgets an open storage, so that the next access opens the file that has replaced it.
     fn forget(&self, address: &Address) {
         self.opened().remove(&address.to_string());
     }
 
-    /// The storage of a place with its studies. A file that was deleted and begun anew is opened anew.
+    /// Returns the storage and its studies. If its file was deleted and recreated, the storage is
+    /// reopened.
     fn studies(&self, address: &Address) -> anyhow::Result<Option<Opened>> {
         let Some(storage) = self.storage(address)? else {
             return Ok(None);
@@ -382,14 +389,14 @@ impl Catalog {
     }
 }
 
-/// The state of the file at a path.
+/// Returns the stamp of the file at a path.
 fn stamp_of(path: &Path) -> anyhow::Result<Stamp> {
     let meta = path.metadata().with_context(|| format!("cannot read {}", path.display()))?;
     Ok(stamp(&meta))
 }
 
-/// The folders with results: a folder itself, or those in it and in its folder `results`, which `fedbo run` writes to. Each with
-/// its path below the folder.
+/// Returns the folders with results: the folder itself, or those in it and in its subfolder
+/// `results`, where `fedbo run` writes. Each comes with its path below the folder.
 fn run_folders(folder: &Path) -> Vec<(String, PathBuf)> {
     if has_file(folder, RESULTS_FILE) {
         return vec![(String::new(), folder.to_owned())];
@@ -455,7 +462,7 @@ impl Content {
 impl Place {
     fn of(id: String, address: Address, only: Option<Only>) -> anyhow::Result<Self> {
         if matches!(address, Address::Memory) {
-            let message = "trials in memory: are seen by the program alone that runs them; name a storage in [study], for instance \
+            let message = "trials in memory: are visible only to the program that runs them; name a storage in [study], for instance \
                  storage = \"sqlite:study.db\"";
             return Err(BadInput(message.to_owned()).into());
         }
@@ -466,12 +473,12 @@ impl Place {
         self.only.as_ref().map(|only| only.name.as_str())
     }
 
-    /// Returns true if another place shows the same.
+    /// Returns true if both places show the same studies.
     fn is_same(&self, other: &Self) -> bool {
         self.address.to_string() == other.address.to_string() && self.name() == other.name()
     }
 
-    /// The file of the storage, if it is there.
+    /// Returns the storage's file, if it exists.
     fn file(&self) -> Option<PathBuf> {
         match &self.address {
             Address::Sqlite(path) => path.canonicalize().ok(),

@@ -1,10 +1,13 @@
-//! Server-sent events with what is new.
+//! Server-sent events with news.
 //!
-//! Of a study: an event `trials` has those that were told since the one before, at most [`CHUNK`], and all that are open. Of a run: an
-//! event `rows` has those of one arm and repetition. An id names what is watched and a [`Place`] in it: that of the last trial in the
-//! order of telling, or the number of rows. A browser that lost the connection asks for what follows the id, so a server that was
-//! interrupted costs nothing that was shown. Where another study or other results stand now, an event `replaced` says so, and all of
-//! them follow.
+//! For a study, an event `trials` contains the trials told since the previous event, at most
+//! [`CHUNK`], and all open trials. For a run, an event `rows` contains rows of one arm and
+//! repetition.
+//!
+//! An event's id holds the identity of the watched study or run and a [`Place`] in it: the last
+//! trial in the order of telling, or the number of rows. A browser that reconnects sends the last
+//! id and gets what follows, so an interrupted server loses nothing already shown. If the study or
+//! the results have been replaced, an event `replaced` is sent, followed by all content.
 
 use std::convert::Infallible;
 use std::fmt::{Display, Formatter};
@@ -30,37 +33,37 @@ use super::request::{Asked, Problem, on_a_thread};
 use crate::answers::typed;
 use crate::trial_record::TrialRecord;
 
-/// Told trials of one event at most, so that the first are drawn before the last are read.
+/// Maximum told trials per event, so that the first are drawn before the last are read.
 const CHUNK: usize = 1000;
-/// Rows of one event at most; they are shorter.
+/// Maximum rows per event; a row is shorter than a trial.
 const ROWS: usize = 10_000;
-/// Looks without news after which a line is sent that means nothing: proxies close what is silent.
+/// Number of polls without news before an empty comment is sent: proxies close silent connections.
 const SILENCE: u32 = 30;
 
-/// A thing that a browser watches.
+/// A study or run watched by a browser.
 pub(super) trait Watched: Send + 'static {
-    /// Events with what is new since the last look.
+    /// Returns events with the news since the last poll.
     fn look(&mut self) -> anyhow::Result<Vec<String>>;
 }
 
-/// One browser that watches.
+/// A browser's subscription.
 struct Watcher {
-    /// It is away during a look.
+    /// `None` during a poll and after an error.
     watched: Option<Box<dyn Watched>>,
-    /// Events that are not sent yet.
+    /// Events not sent yet.
     waiting: std::vec::IntoIter<String>,
     looked: Option<Instant>,
     silent: u32,
     closes: watch::Receiver<bool>,
-    /// Held by a look as well: it may outlive the browser.
+    /// Also held by a poll, which may outlive the browser's connection.
     permit: Arc<OwnedSemaphorePermit>,
 }
 
-/// The answer that goes on as long as the browser and the server do.
+/// Returns a response that streams events until the browser disconnects or the server stops.
 pub(super) fn watched(asked: &Asked, watched: impl Watched) -> anyhow::Result<Response> {
     let shared = &asked.shared;
     let permit = Arc::clone(&shared.watchers).try_acquire_owned().map_err(|_| {
-        let message = "as many browsers as may watch do so already; close one";
+        let message = "the maximum number of browsers is already watching; close one";
         Problem::new(StatusCode::SERVICE_UNAVAILABLE, message)
     })?;
     let watcher = Watcher {
@@ -79,7 +82,7 @@ pub(super) fn watched(asked: &Asked, watched: impl Watched) -> anyhow::Result<Re
 }
 
 impl Watcher {
-    /// The next event as text; `None` when the server ends, or what is watched cannot be read.
+    /// Returns the next event as text; `None` if the server stops or the source cannot be read.
     async fn next(&mut self) -> Option<String> {
         loop {
             if let Some(text) = self.waiting.next() {
@@ -104,9 +107,10 @@ impl Watcher {
                     self.watched = Some(watched);
                     self.waiting = events.into_iter();
                 }
-                // The page says what is wrong, and asks again: without what is watched, the next event is none.
+                // The page shows the problem and reconnects. `self.watched` is now `None`, so the
+                // next call ends the stream.
                 Err(problem) => {
-                    tracing::warn!("what a page watches cannot be read: {}", problem.message);
+                    tracing::warn!("cannot read the data for a page: {}", problem.message);
                     let data = serde_json::to_string(&problem.message).ok()?;
                     return Some(format!("event: problem\ndata: {data}\n\n"));
                 }
@@ -122,22 +126,23 @@ impl Watcher {
     }
 }
 
-/// An event as text. JSON has no line ends, so its data is one line.
+/// Formats an event. JSON contains no line breaks, so its data is one line.
 pub(super) fn event(name: &str, id: impl Display, data: &impl Serialize) -> anyhow::Result<String> {
     let data = serde_json::to_string(data)?;
     Ok(format!("event: {name}\nid: {id}\ndata: {data}\n\n"))
 }
 
-/// The place up to which a browser knows what it watches.
+/// A browser's position in the content: everything up to it is known to the browser.
 #[derive(Clone, Copy, Default)]
 struct Place {
-    /// A number that nothing else in the same place has; none where nothing is known yet, or a program does not say it.
+    /// Unique id of the watched content; `None` if nothing is known yet, or the client did not send
+    /// it.
     identity: Option<u64>,
     seq: u64,
 }
 
 impl Place {
-    /// The place of the last event that the browser got.
+    /// Parses the position of the browser's last event.
     fn last(headers: &HeaderMap) -> Self {
         let last = headers.get("last-event-id").and_then(|id| id.to_str().ok()).unwrap_or_default();
         let (identity, seq) = last.rsplit_once('-').unwrap_or(("", last));
@@ -147,7 +152,8 @@ impl Place {
         }
     }
 
-    /// Returns true if what stands there now, with so many entries, can be what the browser knows.
+    /// Returns true if the browser's position is consistent with the current content of `n_entries`
+    /// entries.
     fn fits(&self, identity: Option<u64>, n_entries: u64) -> bool {
         let is_same = self.identity.is_none() || self.identity == identity;
         self.seq == 0 || (is_same && self.seq <= n_entries)
@@ -163,30 +169,30 @@ impl Display for Place {
     }
 }
 
-/// The event by which a page begins anew.
+/// Event that makes a page start over.
 fn replaced() -> anyhow::Result<Vec<String>> {
     Ok(vec![event("replaced", Place::default(), &())?])
 }
 
-/// The news of a study.
+/// News of a study.
 #[derive(Serialize)]
 struct News<'a> {
     told: Vec<TrialRecord<'a>>,
     open: Vec<TrialRecord<'a>>,
     n_trials: u64,
-    /// True if nothing more is known at this moment.
+    /// True if this is all that is currently known.
     is_all: bool,
 }
 
-/// The trials of a study.
+/// Trials of a watched study.
 struct Trials {
     storage: Arc<dyn Storage>,
     study: StudyRecord,
     definition: Definition,
-    /// The place in the order of telling that the browser knows.
+    /// The browser's position in the order of telling.
     known: Place,
     has_looked: bool,
-    /// The open trials as they were sent last.
+    /// The open trials as last sent.
     open: Option<String>,
 }
 
@@ -206,7 +212,8 @@ pub(super) fn trials(asked: &Asked) -> anyhow::Result<Response> {
 }
 
 impl Trials {
-    /// A number of this study, which one that is begun anew under its name does not have; none before the first trial is told.
+    /// Unique id of the study; changes if a study is recreated under the same name. `None` before
+    /// the first trial is told.
     fn identity(&self, first: Option<&Trial>) -> Option<u64> {
         let first = first.filter(|trial| trial.told_seq == Some(1))?;
         let mut hasher = DefaultHasher::new();
@@ -218,7 +225,7 @@ impl Trials {
 
 impl Watched for Trials {
     fn look(&mut self) -> anyhow::Result<Vec<String>> {
-        // The first trial tells whether the study is the one that the browser knows.
+        // The first trial shows if the study is still the one that the browser knows.
         let after = if self.has_looked { self.known.seq } else { 0 };
         let snapshot = self.storage.snapshot(self.study.key, after)?;
         if after == 0 {
@@ -263,17 +270,17 @@ impl Watched for Trials {
     }
 }
 
-/// The arm and the repetition of a run that a page shows; the first where none is named.
+/// Arm and repetition of a run shown by a page; by default the first.
 #[derive(Clone, Deserialize)]
 struct Part {
     arm: Option<String>,
     run: Option<u32>,
 }
 
-/// The rows of a part of a run's results.
+/// Rows of an arm and repetition of a run.
 struct Rows {
     folder: PathBuf,
-    /// Held while results are read from their beginning: all of them are in memory then.
+    /// Held while results are read from their beginning, when all of them are in memory.
     reading: Arc<Mutex<()>>,
     asked: Part,
     known: Place,
@@ -281,17 +288,17 @@ struct Rows {
     part: Part,
     arms: Vec<String>,
     runs: Vec<u32>,
-    /// Rows of the part so far.
+    /// Number of rows of this part so far.
     n_rows: u64,
-    /// Rows of all parts so far.
+    /// Number of rows of all parts so far.
     n_all: usize,
     has_looked: bool,
 }
 
-/// A row as it is sent: agent, iteration, source, value, best, regret, and the reason of a failure.
+/// A row as sent: agent, iteration, source, value, best, regret, and the reason of a failure.
 type SentRow<'a> = (&'a str, i64, &'a str, Option<f64>, Option<f64>, Option<f64>, Option<&'a str>);
 
-/// The news of a run.
+/// News of a run.
 #[derive(Serialize)]
 struct RowNews<'a> {
     arms: &'a [String],
@@ -300,7 +307,7 @@ struct RowNews<'a> {
     run: Option<u32>,
     n_all: usize,
     rows: Vec<SentRow<'a>>,
-    /// True if nothing more is known at this moment.
+    /// True if this is all that is currently known.
     is_all: bool,
 }
 
@@ -328,7 +335,7 @@ impl Rows {
         }
     }
 
-    /// Begins with the results that stand there now.
+    /// Starts over with the current results.
     fn begin_anew(&mut self) -> anyhow::Result<Vec<String>> {
         *self = Self::new(
             self.folder.clone(),
@@ -339,7 +346,7 @@ impl Rows {
         replaced()
     }
 
-    /// Returns true if a row belongs to what is shown.
+    /// Returns true if a row belongs to the part shown.
     fn is_shown(&self, row: &Row) -> bool {
         self.part.arm.as_ref() == Some(&row.arm) && self.part.run == Some(row.run)
     }
@@ -348,7 +355,7 @@ impl Rows {
 impl Watched for Rows {
     fn look(&mut self) -> anyhow::Result<Vec<String>> {
         let reading = Arc::clone(&self.reading);
-        // What one reader left behind means nothing to the next.
+        // A poisoned lock is harmless, since readers share no data.
         let _one_at_a_time =
             (!self.has_looked).then(|| reading.lock().unwrap_or_else(PoisonError::into_inner));
         let Some(added) = self.tail.more()? else {

@@ -1,4 +1,5 @@
-//! The results of a game as JSON: payoffs and actions by round, and the standings that `fedbo play` ends with.
+//! Results of a game as JSON: payoffs and actions per round, and the final standings of `fedbo
+//! play`.
 
 use std::path::Path as FilePath;
 
@@ -11,11 +12,11 @@ use super::runs;
 use crate::game_results::{PlayerResult, STAND_IN};
 use crate::trial_record::SCHEMA_VERSION;
 
-/// A game as a page shows it.
+/// A game for its page.
 #[derive(Serialize)]
 struct Document {
     schema_version: u32,
-    /// Rounds at random, the first ones.
+    /// Number of initial random rounds.
     n_initial: usize,
     players: Vec<Player>,
     standings: Vec<PlayerResult>,
@@ -27,30 +28,31 @@ struct Player {
     name: String,
     plays: String,
     payoffs: Vec<Option<f64>>,
-    /// Mean payoff of the rounds so far that were not at random.
+    /// Mean payoff of the nonrandom rounds so far.
     means: Vec<Option<f64>>,
-    /// The distance from the largest payoff, where it was recorded.
+    /// Distance from the largest payoff, if recorded.
     regrets: Vec<Option<f64>>,
-    /// The source of each action.
+    /// Source of each action.
     sources: Vec<String>,
     actions: Vec<Action>,
 }
 
-/// A parameter of a player's actions, as texts.
+/// A parameter of a player's actions, as text.
 #[derive(Serialize)]
 struct Action {
     parameter: String,
     values: Vec<String>,
 }
 
-/// Returns true if a folder has the results of a game: its picture of payoffs, and neither the settings nor the summary of a federation.
+/// Returns true if a folder has the results of a game: its picture of payoffs, but neither the
+/// settings nor the summary of a federation.
 pub(super) fn is_game(folder: &FilePath) -> bool {
     let has_summary = folder.join(SUMMARY_FILE).symlink_metadata().is_ok();
     runs::has_file(folder, GAME_PAYOFF_FILES[0]) && !has_summary && !runs::has_settings(folder)
 }
 
 impl Player {
-    /// A player before the first round. Of the row, parameters are named `PLAYER.PARAMETER`.
+    /// Creates a player before the first round. The row's parameters are named `PLAYER.PARAMETER`.
     fn of(row: &Row) -> Self {
         let own = row.parameters.iter().filter_map(|(name, _)| own_parameter(&row.agent, name));
         Self {
@@ -96,12 +98,12 @@ impl Player {
     }
 }
 
-/// The name of a player's own parameter in a column.
+/// Returns the name of a player's own parameter from a column name.
 fn own_parameter<'a>(player: &str, column: &'a str) -> Option<&'a str> {
     column.strip_prefix(player)?.strip_prefix('.')
 }
 
-/// The standings that a game ended with.
+/// Returns the final standings of a game.
 ///
 /// # Errors
 /// If the folder has no game, or its results cannot be read.
@@ -112,7 +114,7 @@ pub(super) fn standings(folder: &FilePath) -> anyhow::Result<Vec<PlayerResult>> 
 impl Document {
     fn of(folder: &FilePath) -> anyhow::Result<Self> {
         if !is_game(folder) {
-            return Err(Problem::absent("these are no results of a game").into());
+            return Err(Problem::absent("these are not the results of a game").into());
         }
         let mut players: Vec<Player> = Vec::new();
         let mut n_random = 0;

@@ -1,7 +1,9 @@
-//! The guard in front of the pages: a request of another site's page in the same browser is refused, and of another user of this machine.
+//! Guard in front of the pages: it refuses requests by pages of other sites in the same browser,
+//! and by other users of this machine.
 //!
-//! All pages stand below a path that nobody guesses. Browsers send a cookie to every port of a host, but only below its path: so a
-//! server of another user on another port of this machine is sent none.
+//! All URLs are scoped to a random path. Browsers send a host's cookies to every port, but only
+//! below the cookie's path. Thus another user's server on another port of this machine does not
+//! receive the cookie.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -21,43 +23,46 @@ use super::actions;
 use super::request::Problem;
 use crate::token::Token;
 
-/// Nothing but what this server sends: no script within a page, no request elsewhere, no frame around it.
+/// Allows only this server's content: no inline scripts, no requests to other origins, no embedding
+/// in frames.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src 'self'; font-src 'self'; \
      base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/// The path below which everything stands, without slashes; the same for a token that is kept.
+/// Returns the path that contains all pages, without slashes. It is stable for a stored token.
 pub(super) fn path_of(token: &Token) -> String {
     token.derived("dashboard, path", PATH_BYTES).text().to_owned()
 }
 
-/// Bytes of the path: 80 bits, which no page finds by trying.
+/// Bytes of the path: 80 bits, too many to guess.
 const PATH_BYTES: usize = 10;
-/// Bytes of the cookie, as many as a token has.
+/// Bytes of the cookie, as many as of a token.
 const COOKIE_BYTES: usize = 20;
 
-/// The rules for requests.
+/// Access rules for requests.
 pub(crate) struct Guard {
     token: Token,
-    /// A token that lets one browser in, once: the one that is opened by the program keeps it in its history.
+    /// Single-use token for one browser. The browser opened by the program keeps its URL in the
+    /// history.
     once: Mutex<Option<Token>>,
-    /// The path below which everything stands, without slashes.
+    /// The path that contains all pages, without slashes.
     path: String,
-    /// Values of the header Host that mean this server.
+    /// Accepted values of the Host header.
     hosts: Vec<String>,
-    /// Those of them under which a browser reaches a proxy that speaks TLS.
+    /// Those of them that reach the server through a proxy with TLS.
     names: Vec<String>,
-    /// True if this server speaks TLS itself.
+    /// True if this server itself uses TLS.
     is_tls: bool,
-    /// The cookie's name: one dashboard's is not another's.
+    /// Name of the cookie, distinct for each dashboard.
     cookie: String,
-    /// The cookie's value.
+    /// Value of the cookie.
     known: Token,
-    /// The second secret, which a page shows with each action; none if no actions are served.
+    /// Second secret, sent by pages with each action; `None` if no actions are served.
     actions: Option<Token>,
 }
 
 impl Guard {
-    /// The guard of a server; `names` are further names of its host, with a port where it is not that of the scheme.
+    /// Creates the guard of a server. `names` are further host names, with a port unless it is the
+    /// scheme's default.
     pub(crate) fn new(token: Token, address: SocketAddr, names: &[String], is_tls: bool) -> Self {
         let port = address.port();
         let names: Vec<String> = names.iter().map(|name| name.to_lowercase()).collect();
@@ -68,12 +73,12 @@ impl Guard {
         }
         Self {
             path: path_of(&token),
-            // Who steals the cookie has not the token, which may be kept for years.
+            // A stolen cookie does not reveal the token, which may be kept for years.
             known: token.derived("dashboard, cookie", COOKIE_BYTES),
             token,
             once: Mutex::new(None),
             hosts,
-            // By names of this machine `ssh -L` is reached, over plain HTTP.
+            // Names of this machine are used through `ssh -L`, over plain HTTP.
             names: names.into_iter().filter(|name| !is_local_name(name)).collect(),
             is_tls,
             cookie: format!("fedbo-{port}"),
@@ -81,18 +86,18 @@ impl Guard {
         }
     }
 
-    /// The same, which also lets in who shows this token first.
+    /// Also admits the first request with this token.
     pub(crate) fn with_once(self, once: Token) -> Self {
         Self { once: Mutex::new(Some(once)), ..self }
     }
 
-    /// Returns true if a token lets its browser in; one that is for once does so no more.
+    /// Returns true if a token admits its browser. Consumes a single-use token.
     fn admits(&self, given: &str) -> bool {
         let mut once = self.once.lock().unwrap_or_else(PoisonError::into_inner);
         self.token.is(given) || once.take_if(|once| once.is(given)).is_some()
     }
 
-    /// The same, which also lets actions through that show this secret.
+    /// Also admits actions with this secret.
     pub(crate) fn with_actions(self, actions: Option<Token>) -> Self {
         Self { actions, ..self }
     }
@@ -102,7 +107,8 @@ impl Guard {
         self.hosts.contains(&host)
     }
 
-    /// The part of a path below that of the guard, from its slash; `None` if it is elsewhere.
+    /// Returns the part of a path below the guard's path, with its leading slash; `None` if the
+    /// path is elsewhere.
     fn below<'a>(&self, path: &'a str) -> Option<&'a str> {
         let below = path.strip_prefix('/')?.strip_prefix(self.path.as_str())?;
         below.starts_with('/').then_some(below)
@@ -117,13 +123,13 @@ impl Guard {
         pairs.any(|(name, value)| name == self.cookie && self.known.is(value))
     }
 
-    /// The answer to a request that is not passed on.
+    /// Returns the refusal of a request; `None` to pass it on.
     fn refusal(&self, request: &Request) -> Option<Response> {
         let refused = |status, message: &str| Some(Problem::new(status, message).into_response());
         let headers = request.headers();
         let host = headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
         if !self.is_host(host) {
-            let message = "this dashboard is not known by that name; open the address that the program printed, or name it with --host";
+            let message = "this dashboard does not have that name; open the address that the program printed, or name it with --host";
             return refused(StatusCode::MISDIRECTED_REQUEST, message);
         }
         let origin = headers.get(ORIGIN).map(|origin| origin.to_str().unwrap_or_default());
@@ -132,7 +138,7 @@ impl Guard {
             host.is_some_and(|host| self.is_host(host))
         };
         if origin.is_some_and(|origin| !own(origin)) {
-            return refused(StatusCode::FORBIDDEN, "a page of another site asked for this");
+            return refused(StatusCode::FORBIDDEN, "the request comes from a page of another site");
         }
         let Some(below) = self.below(request.uri().path()) else {
             return Some(self.at_the_root(request));
@@ -141,7 +147,7 @@ impl Guard {
             return self.refusal_of_action(request).map(IntoResponse::into_response);
         }
         if below.starts_with("/api/") && !is_same_site(headers) && !is_opened(headers) {
-            return refused(StatusCode::FORBIDDEN, "a page of another site asked for this");
+            return refused(StatusCode::FORBIDDEN, "the request comes from a page of another site");
         }
         if let Some(given) = token_of(request.uri())
             && below == "/"
@@ -153,7 +159,7 @@ impl Guard {
         }
         match self.is_known(request) {
             true => {
-                // Others are cut off first when connections run out.
+                // Unauthenticated connections are closed first when connections run out.
                 authenticate(request);
                 None
             }
@@ -161,7 +167,8 @@ impl Guard {
         }
     }
 
-    /// The answer outside the path. Who knows the token alone, as from a file, is led to the path; nobody else learns it.
+    /// Answers a request outside the path. A client with only the token, as from a file, is
+    /// redirected to the path; nobody else learns it.
     fn at_the_root(&self, request: &Request) -> Response {
         let uri = request.uri();
         let is_known = token_of(uri).is_some_and(|given| self.token.is(&given));
@@ -171,8 +178,10 @@ impl Guard {
         }
     }
 
-    /// The refusal of a request that is to change something. Pages of other sites can make a browser send the cookie, but neither this type
-    /// of content nor this header; and another user of this machine has neither the path nor the cookie.
+    /// Returns the refusal of a request for an action; `None` to pass it on.
+    ///
+    /// Pages of other sites can make a browser send the cookie, but not this content type and
+    /// header. Another user of this machine has neither the path nor the cookie.
     fn refusal_of_action(&self, request: &Request) -> Option<Problem> {
         let refused = |status, message: &str| Some(Problem::new(status, message));
         let headers = request.headers();
@@ -180,20 +189,20 @@ impl Guard {
             return refused(StatusCode::METHOD_NOT_ALLOWED, actions::NONE);
         };
         if request.method() != Method::POST {
-            return refused(StatusCode::METHOD_NOT_ALLOWED, "actions are asked for by POST");
+            return refused(StatusCode::METHOD_NOT_ALLOWED, "actions must be requested with POST");
         }
         if !self.is_known(request) {
             return refused(StatusCode::UNAUTHORIZED, UNKNOWN);
         }
         if !headers.contains_key(ORIGIN) || !is_same_site(headers) {
             let message =
-                "an action comes from a page of this dashboard; its headers do not say so";
+                "an action must come from a page of this dashboard; the headers do not show this";
             return refused(StatusCode::FORBIDDEN, message);
         }
         let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
         let kind = kind.and_then(|kind| kind.split(';').next()).unwrap_or_default().trim();
         if !kind.eq_ignore_ascii_case("application/json") {
-            let message = "an action is JSON, with Content-Type: application/json";
+            let message = "an action must be JSON, with Content-Type: application/json";
             return refused(StatusCode::UNSUPPORTED_MEDIA_TYPE, message);
         }
         let given = headers.get(SECRET).and_then(|given| given.to_str().ok()).unwrap_or_default();
@@ -201,24 +210,26 @@ impl Guard {
             true => None,
             false => refused(
                 StatusCode::FORBIDDEN,
-                "the secret of this action is not that of this dashboard, which may have been started anew; load the page again",
+                "the secret of this action does not match this dashboard, which may have been restarted; reload the page",
             ),
         }
     }
 
-    /// Sets the cookie, and leads on to the same page without the token, so that no bookmark or copied address has it.
+    /// Sets the cookie and redirects to the same page without the token, so that no bookmark or
+    /// copied URL contains it.
     fn welcome(&self, uri: &Uri, host: &str) -> Response {
         let rest =
             uri.query().unwrap_or_default().split('&').filter(|pair| !pair.starts_with("token="));
         let rest: Vec<&str> = rest.filter(|pair| !pair.is_empty()).collect();
-        // Relative, for a proxy may serve it below a path of its own.
+        // The redirect is relative, since a proxy may serve the dashboard below its own path.
         let mut response = led_to(&match rest.is_empty() {
             true => "./".to_owned(),
             false => format!("./?{}", rest.join("&")),
         });
         let is_secure = self.is_tls || self.names.contains(&host.to_lowercase());
         let secure = if is_secure { "; Secure" } else { "" };
-        // Without a path of its own, a cookie is sent below the path of this request, as the browser and not as a proxy sees it.
+        // Without a Path attribute, the cookie is scoped to the request's path as seen by the
+        // browser, not by a proxy.
         let (name, value) = (&self.cookie, self.known.text());
         let cookie = format!("{name}={value}; HttpOnly; SameSite=Lax{secure}");
         if let Ok(cookie) = HeaderValue::try_from(cookie) {
@@ -228,7 +239,7 @@ impl Guard {
     }
 }
 
-/// The answer that leads a browser to another page.
+/// Redirects a browser to another page.
 fn led_to(page: &str) -> Response {
     let mut response = StatusCode::SEE_OTHER.into_response();
     if let Ok(page) = HeaderValue::try_from(page) {
@@ -237,28 +248,28 @@ fn led_to(page: &str) -> Response {
     response
 }
 
-const UNKNOWN: &str = "open the address that the program printed when it began, with its token";
+const UNKNOWN: &str = "open the address that the program printed at its start, with its token";
 
-/// The header with the secret of an action.
+/// Header with the secret of an action.
 const SECRET: HeaderName = HeaderName::from_static("x-fedbo-action");
 
-/// Returns true unless the browser says that a page of another site asks.
+/// Returns true unless the browser marks the request as coming from another site.
 pub(super) fn is_same_site(headers: &HeaderMap) -> bool {
     headers.get("sec-fetch-site").is_none_or(|site| site == "same-origin")
 }
 
-/// Returns true if the user opened the address, and no page did.
+/// Returns true if the user opened the URL directly rather than through a page.
 fn is_opened(headers: &HeaderMap) -> bool {
     headers.get("sec-fetch-site").is_some_and(|site| site == "none")
 }
 
-/// The token in the query of an address.
+/// Returns the token in a URL's query.
 fn token_of(uri: &Uri) -> Option<String> {
     let query = uri.query()?;
     query.split('&').find_map(|pair| pair.strip_prefix("token=")).map(str::to_owned)
 }
 
-/// Addresses that a browser on this machine reaches by its own names.
+/// Returns true for addresses that a browser on this machine reaches by local names.
 fn is_local(address: IpAddr) -> bool {
     address.is_loopback() || address.is_unspecified()
 }
@@ -266,14 +277,14 @@ fn is_local(address: IpAddr) -> bool {
 /// Names by which a browser reaches its own machine.
 const LOCAL_NAMES: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
 
-/// Returns true for a name of this machine alone, with a port or without.
+/// Returns true if the host, with or without a port, is a local name.
 fn is_local_name(host: &str) -> bool {
     LOCAL_NAMES.iter().any(|name| {
         host.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with(':'))
     })
 }
 
-/// The pages below the guard's path, with the headers that every answer has.
+/// Returns the pages below the guard's path, with headers common to all responses.
 pub(crate) fn guarded(pages: Router, guard: Guard) -> Router {
     let below = Router::new().nest(&format!("/{}/", guard.path), pages);
     below.layer(middleware::from_fn_with_state(Arc::new(guard), check))

@@ -1,4 +1,5 @@
-//! The mean course of each arm of a run. They are computed once for what stands in its file: pages ask for them every few seconds.
+//! Mean course of each arm of a run. Means are cached until the run's files change, because pages
+//! request them every few seconds.
 
 use std::collections::HashMap;
 use std::path::{Path as FilePath, PathBuf};
@@ -6,7 +7,9 @@ use std::sync::{Mutex, PoisonError};
 
 use axum::body::Bytes;
 use axum::response::Response;
-use fedbo_report::{Clusters, Metric, RESULTS_FILE, ResultsTail, Row, SUMMARY_FILE, curves};
+use fedbo_report::{
+    Clusters, FigureSpec, Metric, RESULTS_FILE, ResultsTail, Row, SUMMARY_FILE, curves,
+};
 use serde::Serialize;
 
 use super::request::Asked;
@@ -14,50 +17,55 @@ use super::{Stamp, runs, stamp};
 use crate::answers::typed;
 use crate::trial_record::SCHEMA_VERSION;
 
-/// The largest file of results of which means are computed; seven times as much memory is needed for it.
+/// Maximum size of a results file for computing means, which needs about seven times as much
+/// memory.
 const RESULTS_BYTES: u64 = 128 << 20;
-/// Runs whose means are kept at most.
+/// Maximum number of runs with cached means.
 const RUNS: usize = 16;
 
-/// The mean course of each arm, by what is compared.
+/// Mean course of each arm, by metric.
 #[derive(Serialize)]
 struct Means {
     schema_version: u32,
     metrics: Vec<MetricMeans>,
-    /// The reason why there are none.
+    /// Reason for the absence of means.
     too_large: Option<String>,
 }
 
-/// The mean of a metric over repetitions, each the mean of its agents, with one standard error.
+/// Mean of a metric over repetitions, each averaged over its agents, with one standard error.
 #[derive(Serialize)]
 struct MetricMeans {
     metric: Metric,
+    /// Label of the vertical axis, if the run's file names the value.
+    label: Option<String>,
     arms: Vec<ArmMeans>,
 }
 
-/// The course of one arm: iterations, means, standard errors, and how many values stand behind each mean.
+/// Course of one arm: iterations, means, standard errors, and the number of values per mean.
 #[derive(Serialize)]
 struct ArmMeans {
     arm: String,
+    /// Descriptive label of the arm.
+    label: String,
     iterations: Vec<i64>,
     means: Vec<f64>,
     standard_errors: Vec<Option<f64>>,
     n: Vec<usize>,
 }
 
-/// The means of some runs, each with the state of the files that they are of.
+/// Cache of means by run.
 #[derive(Default)]
 pub(super) struct Computed(Mutex<HashMap<PathBuf, Kept>>);
 
-/// The means of a run as JSON.
+/// Cached means of a run, as JSON.
 struct Kept {
-    /// The states of its results and of its summary.
+    /// Stamps of its results and its summary.
     of: [Option<Stamp>; 2],
     means: Bytes,
 }
 
 impl Computed {
-    /// The means of the run in a folder, as JSON.
+    /// Returns the means of the run in a folder, as JSON.
     fn of(&self, folder: &FilePath) -> anyhow::Result<Bytes> {
         let [results, summary] =
             [RESULTS_FILE, SUMMARY_FILE].map(|name| folder.join(name).metadata().ok());
@@ -83,7 +91,7 @@ impl Means {
     fn of(folder: &FilePath, n_bytes: u64) -> anyhow::Result<Self> {
         if n_bytes > RESULTS_BYTES {
             let message = format!(
-                "{RESULTS_FILE} has {} MB; means are drawn here of at most {} MB: fedbo plot draws those of this folder",
+                "{RESULTS_FILE} has {} MB; means are drawn here for at most {} MB; use fedbo plot for this folder",
                 n_bytes >> 20,
                 RESULTS_BYTES >> 20
             );
@@ -95,13 +103,15 @@ impl Means {
         }
         let summary = runs::summary(folder).ok().flatten();
         let clusters = summary.as_ref().map_or(Clusters::Runs, |summary| summary.clusters);
+        let figure = runs::figure(folder, summary.as_ref());
         let rows = ResultsTail::new(folder).more()?.unwrap_or_default();
         let mut metrics = vec![Metric::Regret, Metric::Best];
         if let Some(metric) = summary.map(|summary| summary.metric) {
             metrics.retain(|other| *other != metric);
             metrics.insert(0, metric);
         }
-        let metrics = metrics.into_iter().map(|metric| metric_means(&rows, metric, clusters));
+        let metrics =
+            metrics.into_iter().map(|metric| metric_means(&rows, metric, clusters, &figure));
         Ok(Self {
             schema_version: SCHEMA_VERSION,
             metrics: metrics.filter(|means| !means.arms.is_empty()).collect(),
@@ -116,10 +126,16 @@ pub(super) fn means(asked: &Asked) -> anyhow::Result<Response> {
     Ok(typed("application/json", shared.means.of(&shared.catalog.run(asked.id())?)?))
 }
 
-fn metric_means(rows: &[Row], metric: Metric, clusters: Clusters) -> MetricMeans {
+fn metric_means(
+    rows: &[Row],
+    metric: Metric,
+    clusters: Clusters,
+    figure: &FigureSpec,
+) -> MetricMeans {
     let arms = curves(rows, metric, clusters).into_iter().map(|curve| {
         let points = curve.points.iter();
         ArmMeans {
+            label: figure.arm_label(&curve.arm),
             arm: curve.arm,
             iterations: points.clone().map(|point| point.iteration).collect(),
             means: points.clone().map(|point| point.estimate.mean).collect(),
@@ -127,5 +143,7 @@ fn metric_means(rows: &[Row], metric: Metric, clusters: Clusters) -> MetricMeans
             n: points.map(|point| point.estimate.n).collect(),
         }
     });
-    MetricMeans { metric, arms: arms.collect() }
+    let label = (metric == Metric::Best && figure.y_label != FigureSpec::default().y_label)
+        .then(|| figure.y_label.clone());
+    MetricMeans { metric, label, arms: arms.collect() }
 }

@@ -1,23 +1,24 @@
-//! Pages in the browser: the studies of some storages and the runs of some folders, as they are and as they change.
+//! Pages in the browser: current studies of storages and runs of folders, updated as they change.
 //!
-//! Decides what is served, and to whom. Reads storages and folders, and writes nothing but what an action asks for. Start at [`Dashboard::start`].
+//! This module decides the pages and the access to them. It reads storages and folders, and writes
+//! only on request of an action. Start at [`Dashboard::start`].
 //!
 //! | file | decides |
 //! | --- | --- |
-//! | `catalog.rs` | which studies and runs there are: those of the storages, files and folders that were named |
-//! | `guard.rs` | which requests are answered: the token, the names of the host, the policy of the pages |
-//! | `assets.rs` | the files of the pages, which are part of the program |
-//! | `request.rs` | what a request is, and how it is answered |
+//! | `catalog.rs` | the studies and runs of the given storages, files and folders |
+//! | `guard.rs` | access control: the token, the host's names, the content policy |
+//! | `assets.rs` | the files of the pages, embedded in the program |
+//! | `request.rs` | parsing requests and running their handlers |
 //! | `studies.rs` | a study as JSON, as pictures and as tables |
-//! | `actions.rs` | what a page may change of a study, if actions are served |
+//! | `actions.rs` | changes to a study, if actions are served |
 //! | `runs.rs` | a results folder as JSON, with its files |
 //! | `privacy.rs` | a ledger of releases as JSON |
 //! | `topology.rs` | the graph of a run's agents as JSON and as a picture |
 //! | `schedule.rs` | the schedules of a federation as JSON |
 //! | `game.rs` | the results of a game as JSON |
-//! | `single.rs` | one page in a file of its own |
-//! | `means.rs` | the mean courses of a run's arms as JSON, computed once for what stands in its file |
-//! | `events.rs` | trials and rows as they come, as server-sent events |
+//! | `single.rs` | a page as a single file |
+//! | `means.rs` | the mean courses of a run's arms as JSON, cached until its files change |
+//! | `events.rs` | new trials and rows as server-sent events |
 //! | `operator.rs` | a coordinator's studies for its operator |
 
 mod actions;
@@ -56,37 +57,37 @@ use crate::token::Token;
 use guard::{Guard, guarded, path_of};
 use request::{Problem, Turn, act, read};
 
-/// Browsers that watch at once, each with a stream of events of its own.
+/// Maximum number of concurrent event streams, one per browser page.
 const WATCHERS: usize = 64;
-/// Connections at most: a browser opens six beside its stream.
+/// Maximum number of connections: a browser opens six in addition to its stream.
 const CONNECTIONS: usize = 8 * WATCHERS;
 
-/// The time that requests have to be answered when it ends.
+/// Maximum time for completing requests at shutdown.
 const ANSWERS: Duration = Duration::from_secs(5);
 
-/// The state that all requests share.
+/// State shared by all requests.
 pub(crate) struct Shared {
     catalog: Catalog,
-    /// The coordinator that runs in this process; its pages are served alone.
+    /// The coordinator in this process. If set, only its pages are served.
     operator: Option<Operator>,
-    /// The secret that pages show with actions; none if none are served.
+    /// Secret for actions; `None` if none are served.
     actions: Option<Token>,
-    /// One permit a stream of events.
+    /// One permit per event stream.
     watchers: Arc<Semaphore>,
     /// Held while a page reads results from their beginning.
     reading: Arc<Mutex<()>>,
-    /// One permit for a picture that is drawn: they take a processor each.
+    /// Permit for drawing: each picture occupies one processor.
     drawing: Arc<Semaphore>,
-    /// The means that were computed last.
+    /// Cache of recently computed means.
     means: means::Computed,
-    /// One permit for a ledger that is read: all of it is verified.
+    /// Permit for reading a ledger, since all of it is verified.
     auditing: Arc<Semaphore>,
     closes: watch::Receiver<bool>,
 }
 
-/// The content of the pages: studies and runs, or a coordinator.
+/// Content of the pages: studies and runs, or a coordinator.
 pub(crate) enum Content {
-    /// With the secret of actions, if they are served.
+    /// `actions` is the secret for actions, if they are served.
     Studies {
         catalog: Catalog,
         actions: Option<Token>,
@@ -94,19 +95,19 @@ pub(crate) enum Content {
     Coordinator(Operator),
 }
 
-/// The way in which the dashboard is reached.
+/// Access settings of the dashboard.
 pub(crate) struct Access {
     pub(crate) address: SocketAddr,
-    /// Its certificate; none for plain HTTP.
+    /// Its certificate; `None` for plain HTTP.
     pub(crate) tls: Option<TlsFiles>,
-    /// True if plain HTTP is also spoken on an address that others reach.
+    /// True if plain HTTP is allowed on a non-local address.
     pub(crate) plain_http: bool,
     pub(crate) token: Token,
     /// Further names of this host, for proxies.
     pub(crate) names: Vec<String>,
 }
 
-/// The dashboard, as it serves.
+/// The running dashboard.
 pub(crate) struct Dashboard {
     base: String,
     token: Token,
@@ -116,10 +117,10 @@ pub(crate) struct Dashboard {
 }
 
 impl Dashboard {
-    /// Starts it on the current runtime; it answers when this returns.
+    /// Starts the dashboard on the current runtime; it accepts requests when this returns.
     ///
     /// # Errors
-    /// If the address cannot be listened on, or the system has no randomness.
+    /// If the address cannot be bound, or the system has no randomness.
     pub(crate) fn start(access: Access, content: Content) -> anyhow::Result<Self> {
         let is_tls = access.tls.is_some();
         let listening = Listening::start(&ListenSettings {
@@ -161,30 +162,31 @@ impl Dashboard {
         Ok(Self { base, token, once, closes, serving })
     }
 
-    /// The address of its pages, for browsers that know the token.
+    /// URL of the pages, for browsers that already have access.
     pub(crate) fn base(&self) -> &str {
         &self.base
     }
 
-    /// The address with the token, which lets a browser in.
+    /// URL with the token, which grants a browser access.
     pub(crate) fn entrance(&self) -> String {
         format!("{}?token={}", self.base, self.token.text())
     }
 
-    /// The address that lets in the browser that opens it first.
+    /// URL that grants access to the first browser that opens it.
     pub(crate) fn entrance_once(&self) -> String {
         format!("{}?token={}", self.base, self.once.text())
     }
 
-    /// Ends it: streams end, and requests that are being answered are, as far as they take no longer than [`ANSWERS`].
+    /// Stops the dashboard: event streams end, and other requests are completed within [`ANSWERS`].
     pub(crate) async fn stop(self) {
         self.closes.send_replace(true);
-        // A panic of a connection is in the log already; a storage that does not answer keeps nobody.
+        // A connection's panic is already in the log. A storage that does not respond must not
+        // block the shutdown.
         let _ = tokio::time::timeout(ANSWERS, self.serving).await;
     }
 }
 
-/// The routes of studies and runs.
+/// Routes of studies and runs.
 fn routes() -> Router<Arc<Shared>> {
     use Turn::{Auditing, Drawing, Here, Now};
     Router::new()
@@ -222,22 +224,22 @@ fn router(routes: Router<Arc<Shared>>, shared: Arc<Shared>, guard: Guard) -> Rou
         .method_not_allowed_fallback(|| async {
             Problem::new(
                 StatusCode::METHOD_NOT_ALLOWED,
-                "this address does not take this method; docs/dashboard.md lists what each takes",
+                "this address does not accept this method; docs/dashboard.md lists the methods of each",
             )
         })
         .with_state(shared);
     guarded(pages, guard)
 }
 
-/// The state of a file: device, number, length, and the time of the last change.
+/// Stamp of a file: device, inode, length, and time of the last change.
 type Stamp = (u64, u64, u64, i64, i64);
 
-/// The state of a file, which changes with its content.
+/// Returns a file's stamp, which changes with its content.
 fn stamp(meta: &Metadata) -> Stamp {
     (meta.dev(), meta.ino(), meta.len(), meta.mtime(), meta.mtime_nsec())
 }
 
-/// The time between two looks into a storage for news.
+/// Polling interval for news in a storage.
 const LOOK: Duration = Duration::from_millis(500);
 
 #[cfg(test)]
@@ -245,7 +247,7 @@ mod tests {
     use super::request::in_turn;
     use super::*;
 
-    /// A browser that leaves does not let another computation begin beside that which it asked for.
+    /// A browser that disconnects does not release its permit before its computation ends.
     #[tokio::test]
     async fn work_that_nobody_waits_for_keeps_its_place() {
         let shared = Arc::new(Shared {
@@ -272,7 +274,7 @@ mod tests {
         tokio::task::spawn_blocking(move || begun.recv()).await.expect("a thread").expect("begun");
         asked.abort();
         assert!(asked.await.expect_err("it was abandoned").is_cancelled());
-        assert_eq!(shared.drawing.available_permits(), 0, "it goes on");
+        assert_eq!(shared.drawing.available_permits(), 0, "it still runs");
         goes_on.send(()).expect("it waits for this");
         let next = in_turn(&shared, Turn::Drawing, || Ok(())).await;
         next.map_err(|problem| problem.message).expect("its turn");

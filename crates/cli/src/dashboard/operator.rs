@@ -1,5 +1,6 @@
-//! The pages of a coordinator's operator: studies, rosters, who delivered, and the ledgers. Everything here is public or released
-//! (INV-4); docs/operations.md lists each field with its reason.
+//! Pages for a coordinator's operator: studies, rosters, deliveries and ledgers.
+//!
+//! All content is public or released (INV-4); docs/operations.md lists each field with its reason.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,20 +21,21 @@ use crate::commands::coordinator::{Listed, listed, slot_state};
 use crate::commands::privacy::{CheckDocument, Source};
 use crate::trial_record::SCHEMA_VERSION;
 
-/// The time after which all is sent again, with nothing new but the times since agents were heard of.
+/// Interval for sending the full state even if only the times since agents' last requests have
+/// changed.
 const HEARD: Duration = Duration::from_secs(5);
 
-/// A coordinator that runs in this process, and its folder or database.
+/// A coordinator in this process, and its folder or database.
 pub(crate) struct Operator {
     pub(crate) home: Arc<Home>,
     pub(crate) observer: Observer,
 }
 
 impl Operator {
-    /// The study with a name, as it is stored.
+    /// Returns the stored study with a name.
     ///
     /// # Errors
-    /// If there is none, or the store cannot be read.
+    /// If it does not exist, or the store cannot be read.
     pub(super) fn record(&self, name: &str) -> anyhow::Result<StudyRecord> {
         match self.home.store().study(name) {
             Err(StoreError::NoStudy { .. }) => {
@@ -44,7 +46,7 @@ impl Operator {
     }
 }
 
-/// The routes of these pages.
+/// Routes of these pages.
 pub(super) fn routes() -> Router<Arc<Shared>> {
     use Turn::{Auditing, Here, Now};
     Router::new()
@@ -68,14 +70,14 @@ struct List {
     federations: Vec<InList>,
 }
 
-/// A study in a list.
+/// A study in the list.
 #[derive(Serialize)]
 struct InList {
     #[serde(flatten)]
     listed: Listed,
-    /// Agents that delivered in the round that is played; none if it takes no messages.
+    /// Number of agents that delivered in the current round; `None` if it takes no messages.
     delivered: Option<usize>,
-    /// The reason why it stands still.
+    /// Reason why the study is stalled.
     error: Option<String>,
 }
 
@@ -102,12 +104,12 @@ fn list(asked: &Asked) -> anyhow::Result<Response> {
     })
 }
 
-/// The place of a coordinator's studies, for people.
+/// The location of a coordinator's studies, for display.
 fn place(home: &Home) -> String {
     home.database().map_or_else(|| home.path().display().to_string(), str::to_owned)
 }
 
-/// The part of a study that does not change.
+/// Constant properties of a study.
 #[derive(Serialize)]
 struct Described {
     schema_version: u32,
@@ -115,9 +117,11 @@ struct Described {
     place: String,
     algorithm: &'static str,
     rounds: u64,
-    /// Seconds from release to release, or that a relayed round waits for those who are late.
+    /// Seconds between releases, or the deadline of a relayed round.
     round_s: f64,
-    /// Seconds in which messages are taken.
+    /// Seconds of round 0, which includes the initial trials.
+    first_round_s: f64,
+    /// Seconds during which messages are taken.
     collect_s: Option<f64>,
     /// True if releases are charged to a ledger.
     has_ledger: bool,
@@ -137,6 +141,7 @@ fn one(asked: &Asked) -> anyhow::Result<Response> {
         algorithm: federation.algorithm.name,
         rounds: federation.n_rounds(),
         round_s: seconds(federation.network.round_ms),
+        first_round_s: seconds(federation.network.round_ms_of(0)),
         collect_s: federation.network.collect_ms.map(seconds),
         has_ledger: federation.privacy().is_some(),
         study: record.name,
@@ -144,7 +149,7 @@ fn one(asked: &Asked) -> anyhow::Result<Response> {
     })
 }
 
-/// The ledger of a study.
+/// Returns the ledger of a study.
 fn ledger_of(asked: &Asked) -> anyhow::Result<Source> {
     let (operator, name) = (operator(&asked.shared)?, asked.id());
     let record = operator.record(name)?;
@@ -166,20 +171,20 @@ fn check(asked: &Asked) -> anyhow::Result<Response> {
     json(&CheckDocument::checked(&ledger_of(asked)?)?)
 }
 
-/// The news of a study.
+/// News of a study.
 #[derive(Clone, PartialEq, Serialize)]
 struct News {
     state: &'static str,
     round: u64,
-    /// Seconds for which the round has been played.
+    /// Seconds since the start of the round.
     elapsed_s: Option<f64>,
-    /// True if messages are taken in it.
+    /// True if the round takes messages.
     collects: bool,
     ledger_head: Option<String>,
     releases: usize,
     error: Option<String>,
     roster: Vec<Member>,
-    /// Rounds in which somebody delivered or that changed, with a digit a slot: 1 if it has delivered.
+    /// Rounds that have deliveries or have changed, with one digit per slot: 1 if it has delivered.
     delivered: Vec<(u64, String)>,
 }
 
@@ -188,18 +193,19 @@ struct News {
 struct Member {
     agent: String,
     state: &'static str,
-    /// Seconds since its last signed request; none if there was none since this coordinator began.
+    /// Seconds since its last signed request; `None` if there was none since this coordinator
+    /// started.
     silent_s: Option<u64>,
 }
 
-/// A study that a page watches.
+/// A study watched by a page.
 struct Study {
     shared: Arc<Shared>,
     name: String,
-    /// The news as they were sent last, without times.
+    /// The news as last sent, without times.
     sent: Option<News>,
     sent_at: Option<Instant>,
-    /// The deliveries that the page has.
+    /// Deliveries already sent to the page.
     delivered: BTreeMap<u64, Vec<bool>>,
     n_events: u64,
 }
@@ -264,7 +270,7 @@ fn news(record: &StudyRecord, slots: &[SlotRecord], seen: Option<ObservedStudy>)
     }
 }
 
-/// The news without what changes by itself.
+/// Removes the values that change with time alone.
 fn timeless(news: &News) -> News {
     let mut news = news.clone();
     news.elapsed_s = None;

@@ -1,6 +1,8 @@
-//! A ledger of releases as JSON: what was spent of its budget, what that promises, the chain of its entries, and whether it is sound.
+//! A ledger of releases as JSON: the spent budget, its guarantee, the chain of entries, and the
+//! result of its verification.
 //!
-//! Everything shown is public once the releases are: numbers of the charter, events and hashes. No byte of a release is read out.
+//! All content is public once the releases are: numbers of the charter, events and hashes. No
+//! content of a release is shown.
 
 use std::path::Path as FilePath;
 
@@ -17,23 +19,23 @@ use super::request::{Asked, Problem, json};
 use crate::commands::privacy::{CheckDocument, Source, StatementDocument, promise};
 use crate::trial_record::SCHEMA_VERSION;
 
-/// Points of the course of ε at most: an accountant takes a while for each.
+/// Maximum points of the course of ε, since the accountant takes a while for each.
 const POINTS: usize = 50;
-/// Entries that are sent at most, the last ones.
+/// Maximum entries sent; the latest ones.
 const ENTRIES: usize = 10_000;
 
-/// A ledger as a page shows it.
+/// A ledger for its page.
 #[derive(Serialize)]
 struct Document {
     schema_version: u32,
     ledger: String,
-    /// The reason why nothing of it is to be relied on.
+    /// Reason why the ledger cannot be relied on.
     problem: Option<String>,
     #[serde(flatten)]
     sound: Option<Sound>,
 }
 
-/// A ledger that is sound.
+/// A valid ledger.
 #[derive(Serialize)]
 struct Sound {
     /// The document of `fedbo privacy statement --json`.
@@ -41,11 +43,11 @@ struct Sound {
     promise: PromiseRecord,
     scale: Option<ScaleRecord>,
     course: Vec<Point>,
-    /// The last entries of the chain.
+    /// The latest entries of the chain.
     entries: Vec<EntryRecord>,
 }
 
-/// The words of the guarantee.
+/// The guarantee in words.
 #[derive(Serialize)]
 struct PromiseRecord {
     promised: String,
@@ -54,7 +56,8 @@ struct PromiseRecord {
     mode: &'static str,
 }
 
-/// The noise of a release beside what it is to hide and what it is to tell. Norms are in the units of the agents' vectors.
+/// Noise of a release compared with the contributions that it hides and the signal. Norms are in
+/// units of the agents' vectors.
 #[derive(Serialize)]
 struct ScaleRecord {
     agents: u64,
@@ -64,17 +67,19 @@ struct ScaleRecord {
     sampling_rate: f64,
     noise_multiplier: f64,
     max_norm: f64,
-    /// S / √P: the norm at which an agent's vector in a sum is clipped.
+    /// S / √P: norm at which an agent's vector in a sum is clipped.
     vector_norm: f64,
-    /// z S / √P: standard deviation of the noise on each number of a sum. Null in mode `paper`, where it follows the weights of a round.
+    /// z S / √P: standard deviation of the noise on each number of a sum. Null in mode `paper`,
+    /// where it follows the weights of a round.
     noise_std: Option<f64>,
-    /// The same over all numbers of a sum.
+    /// Noise norm over all numbers of a sum.
     noise_norm: Option<f64>,
-    /// The norm of a region's sum in which all of its agents take part and agree.
+    /// Norm of a region's sum if all of its agents take part and agree.
     largest_sum: f64,
-    /// The norm of the sum of all agents, if all agree.
+    /// Norm of the sum of all agents, if all agree.
     largest_sum_of_all: f64,
-    /// The noise over what agents of a region who all agree send in the mean, as `fedbo privacy plan` compares them.
+    /// Ratio of the noise to a region's mean sum if all of its agents agree, as in `fedbo privacy
+    /// plan`.
     noise_to_signal: Option<f64>,
 }
 
@@ -91,16 +96,17 @@ struct EntryRecord {
     seq: u64,
     round: u64,
     hash: String,
-    /// Index of its price in the statement's `charges`.
+    /// Index of its charge in the statement's `charges`.
     charge: Option<usize>,
     bytes: u64,
 }
 
 impl Document {
-    /// The ledger as it is; what is wrong with it is part of the answer. None if it is sound and still at the head that is known.
+    /// Returns the current ledger; its faults are part of the document. `None` if it is valid and
+    /// still at the head known to the page.
     ///
     /// # Errors
-    /// If there is none, or the accountant cannot say what it cost.
+    /// If there is no ledger, or the accountant cannot compute its cost.
     fn of(source: &Source, known: Option<&str>) -> anyhow::Result<Option<Self>> {
         let document = |problem, sound| Self {
             schema_version: SCHEMA_VERSION,
@@ -108,7 +114,7 @@ impl Document {
             problem,
             sound,
         };
-        // Asked before the ledger is read: what leaves meanwhile is left out.
+        // Read before the ledger, so that releases during this call are left out.
         let round = source.released_before()?;
         let history = match source.history() {
             Ok(history) => history,
@@ -119,7 +125,7 @@ impl Document {
         };
         let problem = match source.noted_head() {
             Ok(Some((head, _))) if !contains(&history, &head) => {
-                // The head may be that of a release since; what verifies it reads the ledger again.
+                // The head may belong to a later release. Verification reads the ledger again.
                 source.verify(Some(&head))?.problems.first().map(ToString::to_string)
             }
             Ok(_) => None,
@@ -144,13 +150,10 @@ impl Sound {
         let left_out = history.entries.len().saturating_sub(ENTRIES);
         let entries = &history.entries[left_out..];
         Ok(Self {
-            statement: StatementDocument::of(statement),
+            statement: StatementDocument::of(history),
             promise: PromiseRecord {
                 promised: promise::promised(claim),
-                not_promised: match scale {
-                    Some(scale) if scale.is_over_network => promise::NOT_PROMISED_OVER_NETWORK,
-                    _ => promise::NOT_PROMISED,
-                },
+                not_promised: promise::not_promised(scale.as_ref()),
                 neighbours: promise::neighbours(claim),
                 mode: promise::mode(claim),
             },
@@ -199,7 +202,7 @@ impl EntryRecord {
     }
 }
 
-/// Returns true if the ledger has been at this head.
+/// Returns true if the ledger has had this head.
 fn contains(history: &History, head: &Head) -> bool {
     let Some(last) = head.seq.checked_sub(1) else {
         return *head == history.charter.genesis();
@@ -208,7 +211,7 @@ fn contains(history: &History, head: &Head) -> bool {
     entry.is_some_and(|entry| (entry.seq, entry.hash) == (head.seq, head.hash))
 }
 
-/// ε after each release, of many after some of them, by the accountant of the statement.
+/// ε after each release, or after some of them if there are many, by the statement's accountant.
 fn course(history: &History) -> Result<Vec<Point>, LedgerError> {
     let n_all = history.entries.len();
     let n_steps = n_all.min(POINTS);
@@ -223,13 +226,13 @@ fn course(history: &History) -> Result<Vec<Point>, LedgerError> {
     points.collect()
 }
 
-/// The head of the ledger that a page knows.
+/// Ledger head known to a page.
 #[derive(Deserialize)]
 struct Known {
     head: Option<String>,
 }
 
-/// A ledger as JSON; `{"unchanged": true}` if it is at the head that the page knows.
+/// Returns a ledger as JSON; `{"unchanged": true}` if it is at the head known to the page.
 pub(super) fn shown(asked: &Asked, source: &Source) -> anyhow::Result<Response> {
     match Document::of(source, asked.query::<Known>()?.head.as_deref())? {
         Some(document) => json(&document),
@@ -242,7 +245,7 @@ pub(super) fn has_ledger(folder: &FilePath) -> bool {
     super::runs::has_file(folder, LEDGER_FILE)
 }
 
-/// The ledger of a run.
+/// Returns the ledger of a run.
 fn of_run(shared: &Shared, id: &str) -> anyhow::Result<Source> {
     let folder = shared.catalog.run(id)?;
     if !has_ledger(&folder) {

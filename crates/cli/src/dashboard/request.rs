@@ -1,7 +1,8 @@
-//! A request taken apart, and the function that answers it.
+//! Parsed requests, and the functions that handle them.
 //!
-//! All answers but the files of the pages come from storages and folders, so their functions run on threads that may wait. Those that take
-//! a processor for a while wait for their [`Turn`], also where it turns out that there is nothing to do.
+//! All responses except the pages' files come from storages and folders, so handlers run on threads
+//! that may block. Handlers that occupy a processor wait for their [`Turn`], even if it turns out
+//! that nothing has to be done.
 
 use std::fmt::{Display, Formatter};
 use std::future::Future;
@@ -21,13 +22,13 @@ use serde::de::DeserializeOwned;
 use super::Shared;
 use crate::answers::typed;
 
-/// Bytes of a request at most: a point of a hundred parameters has some ten thousand.
+/// Maximum bytes of a request. A point of a hundred parameters takes some ten thousand.
 const BODY_MAX: usize = 64 * 1024;
 
-/// A request.
+/// A parsed request.
 pub(super) struct Asked {
     pub(super) shared: Arc<Shared>,
-    /// The parts of the path that its route leaves open.
+    /// Values of the path parameters.
     path: Vec<String>,
     uri: Uri,
     pub(super) headers: HeaderMap,
@@ -48,17 +49,17 @@ impl Asked {
         Ok(Self { shared, path, uri: parts.uri, headers: parts.headers, body })
     }
 
-    /// The study, the run or the federation that the path names.
+    /// Returns the id of the study, run or federation in the path.
     pub(super) fn id(&self) -> &str {
         self.path.first().map_or("", String::as_str)
     }
 
-    /// The file that the path names in it.
+    /// Returns the file name in the path.
     pub(super) fn file(&self) -> &str {
         self.path.get(1).map_or("", String::as_str)
     }
 
-    /// The values behind the question mark.
+    /// Parses the query string.
     pub(super) fn query<T: DeserializeOwned>(&self) -> Result<T, Problem> {
         match Query::try_from_uri(&self.uri) {
             Ok(Query(values)) => Ok(values),
@@ -66,10 +67,10 @@ impl Asked {
         }
     }
 
-    /// The body, from JSON.
+    /// Parses the body from JSON.
     pub(super) fn body<T: DeserializeOwned>(&self) -> Result<T, Problem> {
         serde_json::from_slice(&self.body).map_err(|error| {
-            let message = format!("the request is not what this address expects: {error}");
+            let message = format!("the request is not as this address expects: {error}");
             Problem::new(StatusCode::BAD_REQUEST, message)
         })
     }
@@ -87,33 +88,33 @@ async fn body_of(headers: &HeaderMap, body: axum::body::Body) -> Result<Bytes, P
     to_bytes(body, BODY_MAX).await.map_err(|_| too_long())
 }
 
-/// The requests among which a request waits for its turn.
+/// Queue of a waiting request.
 #[derive(Clone, Copy)]
 pub(super) enum Turn {
-    /// None, nor a thread: nothing is read.
+    /// No queue and no thread: nothing is read.
     Here,
-    /// None: it is answered at once.
+    /// No queue: handled immediately.
     Now,
-    /// Those that compute or draw, one at a time.
+    /// Computations and drawings, one at a time.
     Drawing,
-    /// Those that read a whole ledger, one at a time.
+    /// Reads of a whole ledger, one at a time.
     Auditing,
 }
 
-/// The answer to a request.
+/// Handler of a request.
 pub(super) type Answer = fn(&Asked) -> anyhow::Result<Response>;
 
-/// The route of something to read.
+/// Route for reading.
 pub(super) fn read(turn: Turn, answer: Answer) -> MethodRouter<Arc<Shared>> {
     get(Page { turn, answer })
 }
 
-/// The route of an action.
+/// Route for an action.
 pub(super) fn act(answer: Answer) -> MethodRouter<Arc<Shared>> {
     post(Page { turn: Turn::Now, answer })
 }
 
-/// All pages are of this one type, so that there is one machine for all of them.
+/// The only handler type, so that the async code is compiled once for all pages.
 #[derive(Clone, Copy)]
 struct Page {
     turn: Turn,
@@ -137,8 +138,8 @@ impl Handler<(), Arc<Shared>> for Page {
     }
 }
 
-/// Does something on a thread that may wait, when its turn has come. A browser that goes away in the middle frees its place when the
-/// work is done, and no sooner.
+/// Runs `work` in its turn on a thread that may block. If the browser disconnects meanwhile, the
+/// permit is still held until the work ends.
 pub(super) async fn in_turn<T: Send + 'static>(
     shared: &Shared,
     turn: Turn,
@@ -160,7 +161,7 @@ pub(super) async fn in_turn<T: Send + 'static>(
     .await
 }
 
-/// Does what reads files, on a thread that may wait.
+/// Runs `work`, which reads files, on a thread that may block.
 pub(super) async fn on_a_thread<T: Send + 'static>(
     work: impl FnOnce() -> anyhow::Result<T> + Send + 'static,
 ) -> Result<T, Problem> {
@@ -168,12 +169,12 @@ pub(super) async fn on_a_thread<T: Send + 'static>(
         Ok(done) => done.map_err(Problem::from),
         Err(_) => Err(Problem::new(
             StatusCode::INTERNAL_SERVER_ERROR,
-            "this is a defect of fedbo; see its log",
+            "this is a bug in fedbo; see its log",
         )),
     }
 }
 
-/// A request that is not done, with the reason as text.
+/// Refusal of a request, with the reason as text.
 #[derive(Clone, Debug)]
 pub(crate) struct Problem {
     status: StatusCode,
@@ -185,14 +186,14 @@ impl Problem {
         Self { status, message: message.into() }
     }
 
-    /// Something asked for is not there, or not yet.
+    /// Reports a resource that does not exist, or not yet.
     pub(crate) fn absent(message: impl Into<String>) -> Self {
         Self::new(StatusCode::NOT_FOUND, message)
     }
 
-    /// The server ends.
+    /// Reports that the server is shutting down.
     fn ends() -> Self {
-        Self::new(StatusCode::SERVICE_UNAVAILABLE, "the dashboard ends")
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "the dashboard is shutting down")
     }
 }
 
@@ -204,7 +205,7 @@ impl Display for Problem {
 
 impl std::error::Error for Problem {}
 
-/// An error of a storage or of the disk is the server's trouble, in its words.
+/// Errors of storages and of the disk become server errors with their message.
 impl From<anyhow::Error> for Problem {
     fn from(error: anyhow::Error) -> Self {
         match error.downcast_ref::<Self>() {
@@ -222,13 +223,13 @@ impl axum::response::IntoResponse for Problem {
     }
 }
 
-/// An answer in JSON.
+/// Returns a JSON response.
 pub(super) fn json(body: &impl serde::Serialize) -> anyhow::Result<Response> {
     let bytes = serde_json::to_vec(body).context("an answer has no form in JSON")?;
     Ok(typed("application/json", bytes))
 }
 
-/// An answer that a browser keeps as a file where it is opened by itself.
+/// Marks a response to be saved as a file if opened on its own.
 pub(super) fn as_file(mut response: Response, name: &str) -> Response {
     let plain =
         |each: char| if each.is_ascii_alphanumeric() || "._-".contains(each) { each } else { '_' };

@@ -1,13 +1,15 @@
-//! A results folder: federations, experiments and games, while they run and after.
+//! Results folders of federations, experiments and games, finished or not.
 
+use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::path::Path as FilePath;
 use std::time::SystemTime;
 
 use anyhow::Context as _;
 use axum::response::Response;
+use fedbo_federation::Arm;
 use fedbo_report::{
-    Estimate, Interval, Metric, RESULTS_FILE, SUMMARY_FILE, Summary, closing_table,
+    Estimate, FigureSpec, Interval, Metric, RESULTS_FILE, SUMMARY_FILE, Summary, closing_table,
 };
 use fedbo_runner::federation::recorded_tables;
 use serde::Serialize;
@@ -17,31 +19,31 @@ use super::{game, privacy, schedule, topology};
 use crate::answers::typed;
 use crate::trial_record::SCHEMA_VERSION;
 
-/// The largest file of a folder that is sent.
+/// Maximum size of a file that is sent.
 const FILE_BYTES: u64 = 256 << 20;
 
-/// The runs that there are.
+/// The list of runs.
 #[derive(Serialize)]
 struct List {
     schema_version: u32,
     runs: Vec<Listed>,
 }
 
-/// A run in a list.
+/// A run in the list.
 #[derive(Serialize)]
 struct Listed {
     id: String,
     name: String,
     place: String,
-    /// Seconds since a row was written.
+    /// Seconds since the last row was written.
     seconds_since: Option<f64>,
     state: &'static str,
-    /// The reason why its summary cannot be read.
+    /// Reason why its summary cannot be read.
     problem: Option<String>,
 }
 
-/// The state of a run by what stands in its folder, and the reason why it cannot be told. Whether it is running is not seen, but that
-/// it has no summary yet.
+/// Returns the state of a run according to its folder, and the reason if it is unreadable. A run
+/// without a summary is "not finished"; it may or may not be running.
 pub(super) fn state(folder: &FilePath) -> (&'static str, Option<String>) {
     match summary(folder) {
         Ok(Some(summary)) if summary.interrupted => ("interrupted", None),
@@ -53,49 +55,67 @@ pub(super) fn state(folder: &FilePath) -> (&'static str, Option<String>) {
     }
 }
 
-/// The name of the file with the settings of a run.
+/// File with the settings of a run.
 const SETTINGS_FILE: &str = "settings.json";
 
-/// Returns true if a folder has a file of its own by a name: no link to a file elsewhere, and nothing whose end never comes, such as a
-/// pipe.
+/// Returns true if a folder contains a regular file of this name. Links may lead elsewhere, and a
+/// pipe may never end.
 pub(super) fn has_file(folder: &FilePath, name: &str) -> bool {
     folder.join(name).symlink_metadata().is_ok_and(|meta| meta.is_file())
 }
 
-/// The summary of a run; `None` if there is none yet.
+/// Reads the summary of a run; `None` if there is none yet.
 ///
 /// # Errors
-/// If it is no file of the folder's own, or cannot be read.
+/// If it is not a regular file of the folder, or cannot be read.
 pub(super) fn summary(folder: &FilePath) -> anyhow::Result<Option<Summary>> {
     let path = folder.join(SUMMARY_FILE);
     let shown = path.display();
     match path.symlink_metadata() {
         Ok(meta) if meta.is_file() => Ok(Some(Summary::read(folder)?)),
         Ok(_) => anyhow::bail!(
-            "{shown} is no file of this folder, but a link, a pipe or a folder; it is not read"
+            "{shown} is not a regular file of this folder but a link, a pipe or a folder; it is not read"
         ),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error).with_context(|| format!("cannot read {shown}")),
     }
 }
 
-/// The settings that a run has recorded, if its folder has them.
+/// Returns the recorded settings of a run, if its folder has them.
 pub(super) fn settings(folder: &FilePath) -> Option<serde_json::Value> {
     has_file(folder, SETTINGS_FILE).then(|| recorded_tables(folder)).flatten()
 }
 
-/// Returns true if a folder has settings, whether or not they can be read.
+/// Returns the labels of a run's pictures: those of its summary; before it exists, for a
+/// federation, all arms' labels and the value's name.
+pub(super) fn figure(folder: &FilePath, summary: Option<&Summary>) -> FigureSpec {
+    if let Some(figure) = summary.and_then(|summary| summary.figure.clone()) {
+        return figure;
+    }
+    let mut figure = FigureSpec::default();
+    if let Some(tables) = settings(folder)
+        && let Some(head) = tables.get("federation")
+    {
+        figure.arm_labels = Arm::labels();
+        if let Some(name) = head["value_name"].as_str() {
+            figure.y_label = format!("{name} (best so far)");
+        }
+    }
+    figure
+}
+
+/// Returns true if a folder has settings, readable or not.
 pub(super) fn has_settings(folder: &FilePath) -> bool {
     folder.join(SETTINGS_FILE).symlink_metadata().is_ok()
 }
 
-/// Seconds since the results were written to.
+/// Seconds since the results were last written.
 fn seconds_since(folder: &FilePath) -> Option<f64> {
     let modified = std::fs::metadata(folder.join(RESULTS_FILE)).ok()?.modified().ok()?;
     Some(SystemTime::now().duration_since(modified).unwrap_or_default().as_secs_f64())
 }
 
-/// The name of a run: its folder's.
+/// Name of a run: that of its folder.
 pub(super) fn name(folder: &FilePath) -> String {
     let whole = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
     whole.file_name().map_or_else(|| "results".into(), |name| name.to_string_lossy().into_owned())
@@ -125,37 +145,39 @@ struct Described {
     name: String,
     place: String,
     state: &'static str,
-    /// The reason why its summary cannot be read.
+    /// Reason why its summary cannot be read.
     problem: Option<String>,
     seconds_since: Option<f64>,
     summary: Option<Summary>,
-    /// The pictures of the folder, without their ending.
+    /// Names of the folder's pictures, without extension.
     pictures: Vec<String>,
     files: Vec<String>,
-    /// True if the settings have releases without a promise: simulated, or without noise.
+    /// True if the settings declare releases without protection: simulated, or without noise.
     unprotected: bool,
     /// The closing table of `fedbo run`.
     closing: Option<String>,
     /// The final metric of each arm.
     arms: Vec<ArmRecord>,
-    /// The parts of the page that the folder has something for.
+    /// Descriptive labels of arms, by name.
+    arm_labels: BTreeMap<String, String>,
+    /// Optional sections of the page for this folder.
     parts: Parts,
 }
 
-/// The parts of a run's page beside those that all runs have.
+/// Optional sections of a run's page.
 #[derive(Serialize)]
 struct Parts {
-    /// True if releases were charged to a ledger in the folder.
+    /// True if the folder has a ledger of charged releases.
     ledger: bool,
     /// True if agents share with neighbours.
     topology: bool,
-    /// True if the settings say how often an agent follows others.
+    /// True if the settings contain a schedule of the use of others' messages.
     schedule: bool,
-    /// True if it is a game.
+    /// True if the run is a game.
     game: bool,
 }
 
-/// The final metric of an arm, as the closing table says it, with Student's interval.
+/// The final metric of an arm as in the closing table, with Student's interval.
 #[derive(Serialize)]
 struct ArmRecord {
     experiment: String,
@@ -169,7 +191,7 @@ struct ArmRecord {
     wall_seconds: Option<f64>,
 }
 
-/// The arms of a summary, those of all configurations where it has several.
+/// Returns the arms of a summary and of all its configurations.
 fn arm_records(summary: &Summary) -> Vec<ArmRecord> {
     let parts = [summary].into_iter().chain(&summary.configurations);
     let records = parts.flat_map(|part| {
@@ -203,6 +225,7 @@ pub(super) fn one(asked: &Asked) -> anyhow::Result<Response> {
         seconds_since: seconds_since(&folder),
         closing: summary.as_ref().map(|summary| closing_table(summary, None)),
         arms: summary.as_ref().map(arm_records).unwrap_or_default(),
+        arm_labels: figure(&folder, summary.as_ref()).arm_labels,
         unprotected: is_unprotected(&folder),
         summary,
         pictures: pictures(&folder),
@@ -216,7 +239,8 @@ pub(super) fn one(asked: &Asked) -> anyhow::Result<Response> {
     })
 }
 
-/// Returns true if the settings of a run make releases that protect nobody: their noise has a seed, or there is none.
+/// Returns true if the settings of a run declare unprotected releases: their noise is seeded, or
+/// there is none.
 fn is_unprotected(folder: &FilePath) -> bool {
     let Some(tables) = settings(folder) else {
         return false;
@@ -225,7 +249,7 @@ fn is_unprotected(folder: &FilePath) -> bool {
     privacy["simulate"] == true || privacy["mode"] == "off"
 }
 
-/// The endings of files that are sent, with their types. A ledger is none of them.
+/// Extensions of files that are served, with their types. Ledgers are excluded.
 const KINDS: [(&str, &str); 4] = [
     ("svg", "image/svg+xml"),
     ("png", "image/png"),
@@ -233,7 +257,7 @@ const KINDS: [(&str, &str); 4] = [
     ("json", "application/json"),
 ];
 
-/// The files of a folder that can be had, in the order of their names.
+/// Returns the files of a folder that are served, sorted by name.
 fn files(folder: &FilePath) -> Vec<String> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let is_file = |entry: &std::fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_file());
@@ -243,7 +267,7 @@ fn files(folder: &FilePath) -> Vec<String> {
     names
 }
 
-/// The pictures of a folder, without their ending.
+/// Returns the names of a folder's pictures, without extension.
 pub(super) fn pictures(folder: &FilePath) -> Vec<String> {
     files(folder).iter().filter_map(|name| Some(name.strip_suffix(".svg")?.to_owned())).collect()
 }
@@ -254,14 +278,15 @@ fn kind(name: &str) -> Option<&'static str> {
     known.filter(|_| !stem.is_empty()).map(|(_, kind)| *kind)
 }
 
-/// `GET /api/runs/{id}/files/{name}`: a picture or a table of the folder, as it stands there.
+/// `GET /api/runs/{id}/files/{name}`: a picture or a table of the folder, unchanged.
 pub(super) fn file(asked: &Asked) -> anyhow::Result<Response> {
     let (folder, name) = (asked.shared.catalog.run(asked.id())?, asked.file());
     let absent = || Problem::absent(format!("the run has no file {name:?}"));
-    // Only a name that the folder has: no path leads out of it.
+    // Match the folder's own file names only, so that no path escapes the folder.
     let found = files(&folder).into_iter().find(|file| file == name).with_context(absent)?;
     let kind = kind(&found).with_context(absent)?;
-    // Pictures are shown within a page; whoever opens one by itself gets a file, which runs nothing.
+    // Pictures are embedded in a page. One opened on its own is saved as a file, so its scripts do
+    // not run.
     Ok(as_file(typed(kind, read(&folder.join(&found))?), &found))
 }
 

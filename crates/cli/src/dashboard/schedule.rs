@@ -1,5 +1,5 @@
-//! The schedules of a federation by its recorded settings: p_t, the probability of a query by the agent's own model, and P_N, the
-//! distribution over the agents whose message is used.
+//! Schedules of a federation according to its recorded settings: p_t, the probability of a query by
+//! the agent's own model, and P_N, the distribution over the agents for the choice of a message.
 
 use std::path::Path as FilePath;
 
@@ -15,10 +15,10 @@ use serde_json::Value as Json;
 
 use super::request::{Asked, Problem, json};
 use super::runs::settings;
-use crate::exit::BadInput;
 use crate::trial_record::SCHEMA_VERSION;
+use fedbo_console::BadInput;
 
-/// Steps of which p_t is computed at most.
+/// Maximum number of steps for which p_t is computed.
 const STEPS: u64 = 10_000;
 const FTS: &str = "fts";
 const DP_FTS_DE: &str = "dp-fts-de";
@@ -32,30 +32,32 @@ struct Document {
     agents: Vec<String>,
     /// p_t for t from 1.
     local_prob: Vec<f64>,
-    /// True if releases are used less often than p_t says, the more of them is noise: how often is not recorded.
+    /// True if noisier releases are used less often than p_t says; the actual frequency is not
+    /// recorded.
     is_by_signal: bool,
     agent_sampling: Option<Sampling>,
 }
 
-/// The law of P_N.
+/// Distribution P_N.
 #[derive(Serialize)]
 #[serde(rename_all = "kebab-case")]
 enum Sampling {
-    /// The same for all agents whose message is at hand.
+    /// Uniform over the agents with available messages.
     Uniform,
-    /// These weights, over the agents whose message is at hand.
+    /// Given weights, over the agents with available messages.
     Given(Vec<f64>),
-    /// Learned by each agent from its own observations; nothing of it leaves the agent or is recorded.
+    /// Learned by each agent from its own observations. It neither leaves the agent nor is
+    /// recorded.
     Learned,
 }
 
-/// The number of steps that a page shows.
+/// Number of steps requested by a page.
 #[derive(Deserialize)]
 pub(crate) struct Steps {
     steps: Option<u64>,
 }
 
-/// Returns true if the settings of a run say a schedule.
+/// Returns true if the settings of a run contain a schedule.
 pub(super) fn has_schedule(folder: &FilePath) -> bool {
     let tables = settings(folder);
     tables.is_some_and(|tables| algorithm(&tables).is_some())
@@ -66,7 +68,7 @@ fn algorithm(tables: &Json) -> Option<&'static str> {
     [FTS, DP_FTS_DE].into_iter().find(|known| *known == name)
 }
 
-/// A table of the settings; its default where it is not there.
+/// Parses a table of the settings; its default if absent.
 fn table<T: DeserializeOwned + Default>(tables: &Json, name: &'static str) -> anyhow::Result<T> {
     match tables.get(name) {
         Some(table) => T::deserialize(table).with_context(|| format!("settings.json, {name}")),
@@ -76,7 +78,7 @@ fn table<T: DeserializeOwned + Default>(tables: &Json, name: &'static str) -> an
 
 impl Document {
     fn of(folder: &FilePath, steps: u64) -> anyhow::Result<Self> {
-        let none = || Problem::absent("the folder does not say with which schedules it was run");
+        let none = || Problem::absent("the folder does not record the schedules of its run");
         let tables = settings(folder).with_context(none)?;
         let algorithm = algorithm(&tables).with_context(none)?;
         let file = TomlFile::from_text(&folder.join("settings.json"), "");

@@ -1,6 +1,7 @@
-//! One page of one study or run, in a file of its own, to be sent or kept.
+//! A page of one study or run as a single file, to be sent or archived.
 //!
-//! It has no scripts and loads nothing: pictures and style stand in it. Names and error texts are escaped by the library that writes it.
+//! It has no scripts and loads nothing: pictures and style are embedded. Names and error texts are
+//! escaped by the HTML library.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -15,21 +16,21 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::catalog::{Catalog, Entry};
 use super::{game, runs, studies};
-use crate::exit::BadInput;
 use crate::game_results::PlayerResult;
 use crate::pictures::{PictureError, draw};
-use crate::text::{self, timestamp};
 use crate::trial_record::outcomes;
+use fedbo_console::BadInput;
+use fedbo_console::text::{self, timestamp};
 
-/// Trials of one table at most: a browser draws no more in reasonable time.
+/// Maximum trials in a table: browsers render more too slowly.
 const TRIALS: usize = 2000;
-/// Nothing but what stands in the file, and no script at all.
+/// Allows only embedded content, and no scripts.
 const POLICY: &str = "default-src 'none'; img-src data:; style-src 'unsafe-inline'";
 
-/// The page of the one study or run of a catalog.
+/// Renders the page of the only study or run of a catalog.
 ///
 /// # Errors
-/// If there is none, or more than one, or it cannot be read or drawn.
+/// If there is none or more than one, or it cannot be read or drawn.
 fn page(catalog: &Catalog) -> anyhow::Result<String> {
     let (entries, unreadable) = catalog.entries();
     let folders = catalog.runs();
@@ -40,7 +41,7 @@ fn page(catalog: &Catalog) -> anyhow::Result<String> {
         ([entry], []) => (entry.record.name.clone(), of_study(entry)?),
         ([], [(_, folder)]) => (runs::name(folder), of_run(folder)?),
         ([], []) => {
-            let message = "there is no trial yet, and so nothing to write a page of";
+            let message = "there is no trial yet, so there is nothing to write a page about";
             return Err(BadInput(message.to_owned()).into());
         }
         _ => {
@@ -80,19 +81,19 @@ fn page(catalog: &Catalog) -> anyhow::Result<String> {
     Ok(page.into_string())
 }
 
-/// The style of the pages without its fonts, which are files of their own.
+/// Style sheet without its fonts, which are separate files.
 fn style() -> String {
     let lines = include_str!("../../assets/dashboard/style.css").lines();
     lines.filter(|line| !line.starts_with("@font-face")).collect::<Vec<_>>().join("\n")
 }
 
-/// Milliseconds since 1970.
+/// Current time in milliseconds since 1970.
 fn now_ms() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }
 
-/// Facts with their names.
+/// Renders a list of names and values.
 fn facts(facts: &[(&str, String)]) -> Markup {
     html! {
         dl .facts {
@@ -103,7 +104,7 @@ fn facts(facts: &[(&str, String)]) -> Markup {
     }
 }
 
-/// A table that scrolls by itself; the first cell of a row is its head.
+/// Renders a scrollable table; the first cell of each row is a header.
 fn table(label: &str, heads: &[String], rows: &[Vec<String>]) -> Markup {
     html! {
         div .scroll tabindex="0" role="region" aria-label=(label) {
@@ -123,13 +124,13 @@ fn table(label: &str, heads: &[String], rows: &[Vec<String>]) -> Markup {
     }
 }
 
-/// A picture within the page. As an image it runs nothing, whatever stands in it.
+/// Embeds a picture. As an image it cannot run scripts.
 fn picture(name: &str, kind: &str, bytes: &[u8]) -> Markup {
     let source = format!("data:{kind};base64,{}", BASE64.encode(bytes));
     html! { figure { img src=(source) alt=(name); figcaption { (name) } } }
 }
 
-/// A number for people.
+/// Formats a number for display.
 fn number(value: Option<f64>) -> String {
     value.map_or_else(|| "–".to_owned(), text::number)
 }
@@ -143,7 +144,7 @@ fn of_study(entry: &Entry) -> anyhow::Result<Markup> {
     for (name, which) in names.filter_map(|name| Some((name, studies::picture_of(name)?))) {
         match draw(&study, which) {
             Ok(picture) => pictures.push((name, studies::within(&picture, studies::SVG_BYTES)?)),
-            // Nothing is there to be drawn yet.
+            // There is nothing to draw yet.
             Err(
                 PictureError::NoTrial { .. }
                 | PictureError::NoCurves { .. }
@@ -233,7 +234,8 @@ fn of_run(folder: &Path) -> anyhow::Result<Markup> {
     for name in runs::pictures(folder) {
         pictures.push((name.clone(), runs::read(&folder.join(format!("{name}.svg")))?));
     }
-    // The last row of each agent in each arm and repetition.
+    let figure = runs::figure(folder, summary.as_ref());
+    // Last row of each agent per arm and repetition.
     let mut last: BTreeMap<(&str, u32, &str), (&Row, usize)> = BTreeMap::new();
     for row in &rows {
         let entry = last.entry((&row.arm, row.run, &row.agent)).or_insert((row, 0));
@@ -242,7 +244,7 @@ fn of_run(folder: &Path) -> anyhow::Result<Markup> {
     let agents = last.values().take(TRIALS).map(|(row, n_failed)| {
         vec![
             row.agent.clone(),
-            row.arm.clone(),
+            figure.arm_label(&row.arm),
             row.run.to_string(),
             row.iteration.to_string(),
             number(row.best),
@@ -272,7 +274,7 @@ fn of_run(folder: &Path) -> anyhow::Result<Markup> {
     })
 }
 
-/// The standings of a game, as its page shows them.
+/// Renders the standings of a game as on its page.
 fn standings_table(standings: &[PlayerResult]) -> Markup {
     let heads = [
         "player",
@@ -299,12 +301,12 @@ fn standings_table(standings: &[PlayerResult]) -> Markup {
     table("standings", &heads.map(str::to_owned), &rows.collect::<Vec<_>>())
 }
 
-/// Writes the page whole, or leaves the file as it was.
+/// Writes the page atomically; on failure the file is unchanged.
 ///
 /// # Errors
-/// As of [`page`], and if the file cannot be written.
+/// Those of [`page`], and if the file cannot be written.
 pub(crate) fn write(catalog: &Catalog, path: &Path) -> anyhow::Result<()> {
     let page = page(catalog)?;
     fedbo_report::write_whole(path, page.as_bytes())
-        .with_context(|| format!("no page is written to {}", path.display()))
+        .with_context(|| format!("cannot write the page {}", path.display()))
 }

@@ -1,4 +1,4 @@
-//! A study as JSON, as pictures, and as tables.
+//! A study as JSON, pictures and tables.
 
 use anyhow::Context as _;
 use axum::response::Response;
@@ -17,10 +17,10 @@ use crate::answers::typed;
 use crate::old_studies::OldStudiesRecord;
 use crate::pictures::{PictureError, StudyPicture, draw};
 use crate::space_display::{ShownParameter, parameters};
-use crate::text::timestamp;
 use crate::trial_record::{self, SCHEMA_VERSION, StopRecord, TrialRecord, TrialsDocument};
+use fedbo_console::text::timestamp;
 
-/// The studies that there are.
+/// The list of studies.
 #[derive(Serialize)]
 struct List {
     schema_version: u32,
@@ -30,7 +30,7 @@ struct List {
     unreadable: Vec<NotRead>,
 }
 
-/// A study in a list.
+/// A study in the list.
 #[derive(Serialize)]
 pub(super) struct Listed {
     id: String,
@@ -46,7 +46,7 @@ pub(super) struct Listed {
     pub(super) last_told_at: Option<String>,
 }
 
-/// A place that cannot be read, and the reason.
+/// An unreadable place and the reason.
 #[derive(Serialize)]
 struct NotRead {
     place: String,
@@ -72,7 +72,7 @@ pub(super) fn list(asked: &Asked) -> anyhow::Result<Response> {
     json_of(&List { schema_version: SCHEMA_VERSION, actions, studies, unreadable })
 }
 
-/// The facts of a study in a list.
+/// Returns a study's entry in the list.
 pub(super) fn listed(entry: &Entry) -> anyhow::Result<Listed> {
     let study = entry.load()?;
     let (definition, trials) = (study.definition(), study.trials()?);
@@ -107,19 +107,19 @@ struct Described {
     n_initial: usize,
     strategy: serde_json::Value,
     parameters: Vec<ShownParameter>,
-    /// The names of its objectives, where it has several, and their directions.
+    /// Names and directions of its objectives, if it has several.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     objectives: Vec<NamedObjective>,
-    /// The names of all numbers of a trial but `value`.
+    /// Names of all numbers of a trial except `value`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     outcomes: Vec<String>,
-    /// Epochs of a whole training, if trials are stopped early.
+    /// Epochs of a complete training, if trials are stopped early.
     epochs: Option<u32>,
-    /// The names of its pictures.
+    /// Names of its pictures.
     pictures: Vec<&'static str>,
     /// True if the page may change the study.
     actions: bool,
-    /// The last stop, if somebody ever stopped it.
+    /// The latest stop of the study, if any.
     last_stop: Option<StopRecord>,
 }
 
@@ -147,7 +147,7 @@ pub(super) fn one(asked: &Asked) -> anyhow::Result<Response> {
     })
 }
 
-/// The names of a study's pictures.
+/// Returns the names of a study's pictures.
 pub(super) fn pictures_of(study: &Study) -> Vec<&'static str> {
     let definition = study.definition();
     if !definition.objectives.is_empty() {
@@ -162,7 +162,7 @@ pub(super) fn pictures_of(study: &Study) -> Vec<&'static str> {
 const LEARNING_CURVES: &str = "learning-curves";
 const TRANSFER: &str = "transfer";
 
-/// The picture that a name means.
+/// Returns the picture with a name.
 pub(super) fn picture_of(name: &str) -> Option<StudyPicture> {
     Some(match name {
         "history" => StudyPicture::History,
@@ -175,16 +175,18 @@ pub(super) fn picture_of(name: &str) -> Option<StudyPicture> {
     })
 }
 
-/// Bytes of an SVG above which it is shown as PNG: a browser takes seconds for the dots of many thousand trials.
+/// Maximum bytes of an SVG picture in a page. A larger one is replaced by a PNG, since browsers
+/// take seconds to draw many thousand trials.
 pub(super) const SVG_BYTES: usize = 1 << 20;
 
-/// Returns true if a page shows the answer as an image, and does not keep it as a file.
+/// Returns true if the response is embedded as an image rather than saved as a file.
 fn is_shown(headers: &HeaderMap) -> bool {
     headers.get("sec-fetch-dest").is_some_and(|purpose| purpose == "image")
 }
 
-/// `GET /api/studies/{id}/pictures/{name}.svg` and `.png`: the picture of `fedbo plot`. A large one is a PNG within a page under both
-/// names.
+/// `GET /api/studies/{id}/pictures/{name}.svg` and `.png`: the picture of `fedbo plot`.
+///
+/// Within a page, a large picture is a PNG under both names.
 pub(super) fn picture(asked: &Asked) -> anyhow::Result<Response> {
     let unknown = || Problem::absent("there is no such picture");
     let (name, ending) = asked.file().rsplit_once('.').ok_or_else(unknown)?;
@@ -213,7 +215,7 @@ pub(super) fn picture(asked: &Asked) -> anyhow::Result<Response> {
 pub(super) const SVG: &str = "image/svg+xml";
 pub(super) const PNG: &str = "image/png";
 
-/// A picture as SVG with its type, or as PNG where the SVG has more than `most` bytes.
+/// Returns a picture as SVG with its type, or as PNG if the SVG has more than `most` bytes.
 pub(super) fn within(
     picture: &Picture,
     most: usize,
@@ -225,12 +227,13 @@ pub(super) fn within(
     }
 }
 
-/// The number of trials with a value. It is taken before a model is fitted: only where the model left some out is it larger than the model's.
+/// Number of trials with a value. Taken before the model is fitted, so it exceeds the model's
+/// number only if the model left trials out.
 fn n_with_value(study: &Study) -> anyhow::Result<usize> {
     Ok(study.trials()?.iter().filter(|trial| trial.value().is_some()).count())
 }
 
-/// `GET /api/studies/{id}/importance`: the figures of the picture of this name.
+/// `GET /api/studies/{id}/importance`: the numbers of the importance picture.
 pub(super) fn importance(asked: &Asked) -> anyhow::Result<Response> {
     let none = || Problem::absent("the model needs two values");
     let study = asked.shared.catalog.entry(asked.id())?.load()?;
@@ -246,7 +249,8 @@ pub(super) fn importance(asked: &Asked) -> anyhow::Result<Response> {
     }))
 }
 
-/// `GET /api/studies/{id}/transfer`: the last figures of the picture of this name, as in `fedbo best --json`.
+/// `GET /api/studies/{id}/transfer`: the latest numbers of the transfer picture, as in `fedbo best
+/// --json`.
 pub(super) fn transfer(asked: &Asked) -> anyhow::Result<Response> {
     let study = asked.shared.catalog.entry(asked.id())?.load()?;
     let none = || Problem::absent("this study learns from no old ones");
@@ -307,7 +311,7 @@ mod tests {
 
     use super::*;
 
-    /// The size of an SVG grows with the trials, and that of a PNG does not.
+    /// The size of an SVG grows with the number of trials; that of a PNG does not.
     #[test]
     fn a_picture_of_many_trials_is_shown_in_points_of_the_screen() {
         let plot = |n_trials: u64| StudyPlot {

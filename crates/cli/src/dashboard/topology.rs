@@ -1,4 +1,5 @@
-//! The graph of neighbours of a run: its figures, its edges by rounds, and its picture, as `fedbo topology show` has them.
+//! The graph of neighbours of a run: its statistics, its edges by round, and its picture, as in
+//! `fedbo topology show`.
 
 use std::collections::BTreeMap;
 use std::path::Path as FilePath;
@@ -16,39 +17,39 @@ use super::runs::settings;
 use super::studies::{PNG, SVG};
 use crate::answers::typed;
 use crate::commands::topology::{GraphDocument, Source, picture};
-use crate::exit::BadInput;
 use crate::trial_record::SCHEMA_VERSION;
+use fedbo_console::BadInput;
 
-/// Edges that are sent at most; the figures count all.
+/// Maximum edges sent; the statistics count all edges.
 const EDGES: usize = 2000;
 
-/// A graph as a page shows it.
+/// A graph for its page.
 #[derive(Serialize)]
 struct Document<'a> {
     schema_version: u32,
-    /// The document of `fedbo topology show --json`, of the graph before all changes.
+    /// The document of `fedbo topology show --json` for the initial graph.
     graph: GraphDocument<'a>,
-    /// The initial points that an agent reports: `all`, `best` or `none`.
+    /// Initial points reported by agents: `all`, `best` or `none`.
     share_initial: String,
-    /// Agents in the file's order, with their numbers of neighbours.
+    /// Agents in the file's order, with their number of neighbours.
     agents: Vec<(&'a str, usize)>,
     edges: Vec<EdgeRecord<'a>>,
     n_edges: usize,
-    /// The reason why there is no picture.
+    /// Reason why there is no picture.
     too_large: Option<String>,
 }
 
-/// An edge in the rounds in which it is there.
+/// An edge and the rounds in which it exists.
 #[derive(Serialize)]
 struct EdgeRecord<'a> {
     between: [&'a str; 2],
-    /// The first round; null for one that is there from the beginning.
+    /// First round with the edge; null if it exists from the beginning.
     from: Option<u64>,
-    /// The first round without it again; null if it stays.
+    /// First round without the edge again; null if it stays.
     until: Option<u64>,
 }
 
-/// The graph that a run was begun with.
+/// The graph with which a run started.
 struct RunGraph {
     source: Source,
     topology: Topology,
@@ -67,7 +68,7 @@ fn is_of_neighbours(tables: &serde_json::Value) -> bool {
 }
 
 impl RunGraph {
-    /// Builds the graph anew from the settings that the folder recorded.
+    /// Rebuilds the graph from the settings recorded in the folder.
     fn of(folder: &FilePath) -> anyhow::Result<Self> {
         let none = || Problem::absent("agents of this run have no neighbours");
         let tables = settings(folder).filter(is_of_neighbours).with_context(none)?;
@@ -78,7 +79,7 @@ impl RunGraph {
         if let Some(file) = &table.file {
             let file = file.display();
             let message = format!(
-                "the edges of this run stood in {file}, which its folder does not hold: fedbo topology show FEDERATION shows them"
+                "the edges of this run were read from {file}, which is not in its folder: fedbo topology show FEDERATION shows them"
             );
             return Err(Problem::absent(message).into());
         }
@@ -128,7 +129,7 @@ impl RunGraph {
         }
     }
 
-    /// Each edge with the first round of it and the first without it, in the order of agents.
+    /// Returns each edge with its first round and the first round without it, sorted by agents.
     fn spans(&self) -> Vec<(Edge, Option<u64>, Option<u64>)> {
         let first = |graph: &Graph, from| graph.edges().map(|edge| (edge, from)).collect();
         let mut open: BTreeMap<Edge, Option<u64>> = first(&self.topology.graph, None);

@@ -1,8 +1,8 @@
-//! Trials for other programs: tables, event files for TensorBoard, runs of MLflow.
+//! Trials for other programs: tables and TensorBoard event files.
 //!
-//! Decides how a study is written for programs that are not fedbo. `fedbo export` and Python's `Study.export` call it.
+//! This module decides the output format of a study for programs other than fedbo. It is used by
+//! `fedbo export` and by Python's `Study.export`.
 
-pub(crate) mod mlflow;
 mod tensorboard;
 
 use std::path::{Path, PathBuf};
@@ -14,20 +14,21 @@ use fedbo_study::{Definition, Study};
 use crate::study_ref::OwnFiles;
 use crate::trial_record::{TrialsDocument, csv};
 
-/// A form of files that trials are written in.
+/// File format of exported trials.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum ExportFormat {
     /// Comma-separated values
     Csv,
-    /// The JSON that `fedbo trials --json` prints
+    /// JSON as printed by `fedbo trials --json`
     Json,
-    /// A folder of event files: one run for the study, and one for each trial that reported as it trained
+    /// Folder of event files: one run for the study, and one for each trial that reported during
+    /// training
     #[value(name = "tensorboard")]
     TensorBoard,
 }
 
 impl ExportFormat {
-    /// The trials as one text; `None` for a form that is a folder.
+    /// Returns the trials as one text; `None` if the format is a folder.
     pub(crate) fn text(
         self,
         study: &Study,
@@ -45,10 +46,12 @@ impl ExportFormat {
     }
 }
 
-/// Writes the trials of a study, which is kept at `address`, to a file, or for TensorBoard into a folder. Returns the files.
+/// Writes the trials of a study stored at `address` to a file, or for TensorBoard to a folder.
+/// Returns the files.
 ///
 /// # Errors
-/// If the study cannot be read, nothing can be written there, or a file of the study itself would be overwritten.
+/// If the study cannot be read, the output cannot be written, or it would overwrite a file of the
+/// study itself.
 pub fn export(
     study: &Study,
     address: &Address,
@@ -58,7 +61,7 @@ pub fn export(
     export_beside(study, &address.to_string(), &OwnFiles::of(address), format, out)
 }
 
-/// The same beside files that are not to be overwritten.
+/// Exports as [`export`] does, but with an explicit set of files that must not be overwritten.
 pub(crate) fn export_beside(
     study: &Study,
     storage: &str,
@@ -77,7 +80,8 @@ pub(crate) fn export_beside(
     }
 }
 
-/// The trials that were told, in that order, each with its place in it from 0: in a study of one worker that is its number.
+/// Returns the told trials in the order of telling, each with its place from 0. In a study with one
+/// worker, the place equals the trial's number.
 fn in_order_of_telling(trials: &[Trial]) -> Vec<(u64, &Trial)> {
     let place = |trial: &Trial| trial.told_seq.map(|seq| seq.saturating_sub(1));
     let mut told: Vec<_> = trials
@@ -89,7 +93,7 @@ fn in_order_of_telling(trials: &[Trial]) -> Vec<(u64, &Trial)> {
     told
 }
 
-/// The trials with a value in the order of telling.
+/// Returns the trials with a value, in the order of telling.
 fn with_best<'a>(study: &'a Study, trials: &[Trial]) -> Vec<Valued<'a>> {
     let (definition, direction) = (study.definition(), study.direction());
     let has_best = definition.outcomes().n_objectives == 1;
@@ -108,7 +112,7 @@ fn with_best<'a>(study: &'a Study, trials: &[Trial]) -> Vec<Valued<'a>> {
     valued.collect()
 }
 
-/// The numbers of a trial by their names, without that called `value`.
+/// The numbers of a trial by name, without `value`.
 fn named_numbers<'a>(
     definition: &'a Definition,
     trial: &Trial,
@@ -119,7 +123,7 @@ fn named_numbers<'a>(
 }
 
 impl<'a> Valued<'a> {
-    /// Its scalars: `value`, `best` and its further numbers.
+    /// Scalars of the trial: `value`, `best` and its further numbers.
     fn scalars(&self) -> Vec<(&'a str, f64)> {
         let best = self.best.map(|best| ("best", best));
         [("value", self.value)]
@@ -132,17 +136,18 @@ impl<'a> Valued<'a> {
 
 /// A trial with a value.
 struct Valued<'a> {
-    /// Its place in the order of telling, from 0.
+    /// Place in the order of telling, from 0.
     place: u64,
     told_at_ms: i64,
     value: f64,
-    /// The best value of a feasible trial up to here, if there is one objective and such a trial.
+    /// Best value of a feasible trial so far, if there is one objective and a feasible trial.
     best: Option<f64>,
-    /// Its further numbers by name; where there are several objectives, all numbers.
+    /// Further numbers by name; with several objectives, all numbers.
     further: Vec<(&'a str, f64)>,
 }
 
-/// The time of a trial in milliseconds since 1970: of its telling, else of its start, else of its asking.
+/// Time of a trial in milliseconds since 1970: when it was told, otherwise started, otherwise
+/// asked.
 fn time_of(trial: &Trial) -> i64 {
     trial.told_at_ms.or(trial.started_at_ms).unwrap_or(trial.asked_at_ms)
 }

@@ -1,9 +1,10 @@
-//! Event files of TensorBoard.
+//! TensorBoard event files.
 //!
-//! An event file is a sequence of records: the length (8 bytes, little endian), its masked CRC-32C, the event, the event's masked
-//! CRC-32C. An event is a message of Protocol Buffers, of which only four fields occur here: `wall_time` (1, double, in seconds),
-//! `step` (2, int64), `file_version` (3, string) and `summary` (5), which holds for each scalar a `value` (1) of a `tag` (1, string)
-//! and a `simple_value` (2, float). The first event has the version alone.
+//! An event file is a sequence of records: the length (8 bytes, little endian), its masked CRC-32C,
+//! the event, the event's masked CRC-32C. An event is a Protocol Buffers message. Only four of its
+//! fields are used here: `wall_time` (1, double, in seconds), `step` (2, int64), `file_version` (3,
+//! string) and `summary` (5). A summary holds for each scalar a `value` (1) with a `tag` (1,
+//! string) and a `simple_value` (2, float). The first event holds only the version.
 
 use std::path::{Path, PathBuf};
 
@@ -14,14 +15,15 @@ use fedbo_study::Study;
 use super::{time_of, with_best};
 use crate::study_ref::{OwnFiles, folder_of};
 
-/// TensorBoard reads files whose names contain `tfevents`. One name, so that an export again replaces its file.
+/// TensorBoard reads files with `tfevents` in their names. The name is fixed, so that a repeated
+/// export replaces its file.
 const EVENT_FILE: &str = "events.out.tfevents.fedbo";
 
-/// The checksum of records, Castagnoli's.
+/// Checksum of records (Castagnoli).
 const CRC_32C: crc::Crc<u32> = crc::Crc::<u32>::new(&crc::CRC_32_ISCSI);
 
-/// Writes a run for the study (`value` and `best` by place in the order of telling) as `OUT/NAME`, and one for each trial that has
-/// reported (`value` by epoch) as `OUT/NAME/trial-NUMBER`.
+/// Writes a run for the study as `OUT/NAME` (`value` and `best` by place in the order of telling),
+/// and one for each trial with reports as `OUT/NAME/trial-NUMBER` (`value` by epoch).
 pub(super) fn write(
     study: &Study,
     trials: &[Trial],
@@ -62,7 +64,7 @@ struct EventFile {
 }
 
 impl EventFile {
-    /// A file without scalars; its time in milliseconds since 1970.
+    /// Creates a file without scalars; `time_ms` is in milliseconds since 1970.
     fn new(time_ms: i64) -> Self {
         let mut file = Self { bytes: Vec::new() };
         let mut event = head(time_ms, 0);
@@ -71,7 +73,7 @@ impl EventFile {
         file
     }
 
-    /// Adds scalars of a step.
+    /// Adds the scalars of a step.
     fn push(&mut self, step: u64, time_ms: i64, scalars: &[(&str, f64)]) {
         let mut summary = Vec::new();
         for (tag, value) in scalars {
@@ -100,7 +102,7 @@ impl EventFile {
     }
 }
 
-/// The beginning of an event: its time and step.
+/// Start of an event: its time and step.
 fn head(time_ms: i64, step: u64) -> Vec<u8> {
     let mut event = vec![1 << 3 | 1];
     #[expect(clippy::cast_precision_loss, reason = "milliseconds since 1970 are far below 2^53")]
@@ -111,14 +113,14 @@ fn head(time_ms: i64, step: u64) -> Vec<u8> {
     event
 }
 
-/// A field of bytes: its number with wire type 2, its length, itself.
+/// Appends a bytes field: its number with wire type 2, length, content.
 fn push_bytes(message: &mut Vec<u8>, field: u8, bytes: &[u8]) {
     message.push(field << 3 | 2);
     push_varint(message, bytes.len() as u64);
     message.extend(bytes);
 }
 
-/// Seven bits a byte, the lowest first; the highest bit says that more follow.
+/// Appends a varint: seven bits per byte, lowest first; the highest bit marks a continuation.
 fn push_varint(message: &mut Vec<u8>, mut number: u64) {
     while number > 0x7f {
         message.push(number.to_le_bytes()[0] | 0x80);
@@ -127,7 +129,7 @@ fn push_varint(message: &mut Vec<u8>, mut number: u64) {
     message.push(number.to_le_bytes()[0]);
 }
 
-/// The checksum as the format stores it: rotated by 15 bits, plus a constant.
+/// Checksum as stored in the format: rotated by 15 bits, plus a constant.
 fn masked_crc(bytes: &[u8]) -> u32 {
     CRC_32C.checksum(bytes).rotate_right(15).wrapping_add(0xa282_ead8)
 }
@@ -150,7 +152,7 @@ mod tests {
         ] {
             assert_eq!(CRC_32C.checksum(bytes), sum, "{bytes:?}");
         }
-        // ((crc >> 15) | (crc << 17)) + 0xa282ead8, as TensorFlow's crc32c.h has it.
+        // ((crc >> 15) | (crc << 17)) + 0xa282ead8, as in TensorFlow's crc32c.h.
         assert_eq!(masked_crc(b"123456789"), 0xc78a_b0e5);
     }
 
@@ -169,7 +171,7 @@ mod tests {
         }
     }
 
-    /// The version, one scalar: byte by byte after tensorflow/core/util/event.proto.
+    /// The version and one scalar, byte by byte according to tensorflow/core/util/event.proto.
     #[test]
     fn a_file_is_its_records() {
         let mut file = EventFile::new(1500);

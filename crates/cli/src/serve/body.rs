@@ -1,4 +1,4 @@
-//! Bodies of requests: JSON objects whose keys are read by name, so that a refusal names the key.
+//! Request bodies: JSON objects with keys read by name, so that a refusal names the key.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,12 +13,12 @@ use serde_json::Value;
 
 use super::problem::{Code, Problem};
 
-/// Bytes of a request at most.
+/// Maximum bytes of a request.
 pub(super) const BODY_MAX: usize = 64 << 10;
-/// The time that a body may take.
+/// Timeout for receiving a body.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The keys of a body that were not read yet.
+/// Keys of a body that are not read yet.
 #[derive(Debug)]
 pub(super) struct Fields(BTreeMap<String, Value>);
 
@@ -57,7 +57,7 @@ impl Fields {
         })
     }
 
-    /// The value of a key, if it is there and not null.
+    /// Returns the value of a key, if present and not null.
     fn take(&mut self, key: &str) -> Option<Value> {
         self.0.remove(key).filter(|value| !value.is_null())
     }
@@ -66,7 +66,7 @@ impl Fields {
         self.take(key).ok_or_else(|| Problem::bad(format!("the key {key:?} is missing")))
     }
 
-    /// A name of letters, digits and a few marks.
+    /// Reads a name of letters, digits and a few marks.
     pub(super) fn name(&mut self, key: &str) -> Result<String, Problem> {
         let value = self.required(key)?;
         match &value {
@@ -79,13 +79,13 @@ impl Fields {
         }
     }
 
-    /// A finite number.
+    /// Reads a finite number.
     pub(super) fn number(&mut self, key: &str) -> Result<f64, Problem> {
         let value = self.required(key)?;
         value.as_f64().ok_or_else(|| unexpected(key, &value, "a number"))
     }
 
-    /// A whole number that fits.
+    /// Reads the epoch, a whole number from 1.
     pub(super) fn epoch(&mut self) -> Result<u32, Problem> {
         let value = self.required("epoch")?;
         let epoch = value.as_u64().and_then(|epoch| u32::try_from(epoch).ok());
@@ -93,7 +93,7 @@ impl Fields {
         epoch.ok_or_else(|| unexpected("epoch", &value, "a whole number from 1"))
     }
 
-    /// Seconds in a range; `default` without the key.
+    /// Reads seconds within a range; `default` if the key is absent.
     pub(super) fn seconds(
         &mut self,
         key: &str,
@@ -111,7 +111,7 @@ impl Fields {
         }
     }
 
-    /// A text.
+    /// Reads a text.
     pub(super) fn text(&mut self, key: &str) -> Result<String, Problem> {
         match self.required(key)? {
             Value::String(text) => Ok(text),
@@ -119,7 +119,7 @@ impl Fields {
         }
     }
 
-    /// An object, if the key is there.
+    /// Reads an object; `None` if the key is absent.
     pub(super) fn object(&mut self, key: &str) -> Result<Option<Self>, Problem> {
         match self.take(key) {
             None => Ok(None),
@@ -128,17 +128,17 @@ impl Fields {
         }
     }
 
-    /// All keys that were not read.
+    /// Returns all unread keys.
     pub(super) fn into_entries(self) -> NumberEntries {
         NumberEntries(self.0.into_iter().collect())
     }
 
-    /// Returns true if a key is there that was not read.
+    /// Returns true if an unread key is present and not null.
     pub(super) fn has(&self, key: &str) -> bool {
         self.0.get(key).is_some_and(|value| !value.is_null())
     }
 
-    /// Refuses keys that nobody has read.
+    /// Fails if unread keys remain.
     pub(super) fn end(self, known: &str) -> Result<(), Problem> {
         match self.0.into_keys().next() {
             None => Ok(()),
@@ -149,9 +149,10 @@ impl Fields {
     }
 }
 
-/// Characters of a name at most.
+/// Maximum characters of a name.
 const NAME_MAX: usize = 64;
-/// Characters of names that are neither letters nor digits. A colon parts the names of a holder.
+/// Characters allowed in names besides letters and digits. A colon is excluded, since it separates
+/// the parts of a holder's token.
 const NAME_MARKS: &str = "_.@/-";
 
 fn is_name(text: &str) -> bool {
@@ -164,7 +165,7 @@ fn unexpected(key: &str, value: &Value, expected: &str) -> Problem {
     Problem::bad(format!("{key:?} is {found}, expected {expected}"))
 }
 
-/// The beginning of a text that somebody else has written.
+/// Returns the beginning of an untrusted text.
 fn short(text: &str) -> String {
     const CHARS: usize = 40;
     match text.char_indices().nth(CHARS) {
@@ -173,7 +174,8 @@ fn short(text: &str) -> String {
     }
 }
 
-/// The key and the word of a number that is none, at which a reader of JSON has stopped: `NaN`, `-Infinity`, `1e999`.
+/// Returns the key and the text of a non-finite number at which the JSON parser stopped: `NaN`,
+/// `-Infinity`, `1e999`.
 fn not_finite(text: &str, column: usize, line: usize) -> Option<(String, String)> {
     let line = text.lines().nth(line.checked_sub(1)?)?;
     let is_of_word = |byte: &u8| byte.is_ascii_alphanumeric() || b"+-.".contains(byte);
@@ -193,7 +195,7 @@ fn not_finite(text: &str, column: usize, line: usize) -> Option<(String, String)
 }
 
 impl<'de> Deserialize<'de> for Fields {
-    /// An object; the same key twice is an error.
+    /// Deserializes an object; a repeated key is an error.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Entries;
         impl<'de> Visitor<'de> for Entries {
@@ -207,7 +209,7 @@ impl<'de> Deserialize<'de> for Fields {
                 let mut entries = BTreeMap::new();
                 while let Some((key, value)) = map.next_entry::<String, Value>()? {
                     if entries.contains_key(&key) {
-                        let twice = format!("the key {:?} stands there twice", short(&key));
+                        let twice = format!("the key {:?} appears twice", short(&key));
                         return Err(serde::de::Error::custom(twice));
                     }
                     entries.insert(key, value);

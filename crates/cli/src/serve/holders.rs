@@ -1,41 +1,44 @@
-//! Thin workers as holders of trials: a worker's name and the nonce of its request, in the storage and in memory.
+//! Thin workers as holders of trials: a worker's name and the nonce of its request, in the storage
+//! and in memory.
 
 use std::collections::HashMap;
 
 use fedbo_storage::{Trial, TrialState, Worker};
 
-/// Begins the token of a holder that asked over HTTP.
+/// Prefix of the token of a holder that asked over HTTP.
 const PREFIX: &str = "serve:";
 
-/// The name of a thin worker, if this is the token of one.
+/// Returns a thin worker's name from its token; `None` if the token is not a thin worker's.
 pub(crate) fn name_of(id: &str) -> Option<&str> {
     Some(id.strip_prefix(PREFIX)?.split_once(':')?.0)
 }
 
-/// A thin worker as the storage knows it. It has no process that could be seen to be gone, so its lease alone says whether it lives: also
-/// when this server is killed and started again.
+/// Returns a thin worker as a holder for the storage.
+///
+/// The end of its process cannot be detected. Only its lease tells if it is alive, also across
+/// restarts of this server.
 pub(super) fn holder(name: &str, nonce: &str) -> Worker {
     Worker { id: format!("{PREFIX}{name}:{nonce}"), process: None }
 }
 
-/// The answers to requests for trials, by the token of who asked.
+/// Trials given to requests, by the asking worker's token.
 #[derive(Default)]
 pub(super) struct Holders {
-    /// The trial that a token got.
+    /// Trial given to each token.
     given: HashMap<String, u64>,
-    /// The token that got a trial last.
+    /// Latest token to get each trial.
     by_trial: HashMap<u64, String>,
 }
 
 impl Holders {
-    /// Those of the trials that are open.
+    /// Creates the holders of open trials.
     pub(super) fn of(open: &[Trial]) -> Self {
         let mut holders = Self::default();
         holders.learn(open);
         holders
     }
 
-    /// Takes in what a storage says of open trials.
+    /// Adds the holders of open trials from the storage.
     pub(super) fn learn(&mut self, open: &[Trial]) {
         for trial in open {
             if let TrialState::Running(lease) = &trial.state
@@ -51,12 +54,12 @@ impl Holders {
         self.by_trial.insert(number, id.to_owned());
     }
 
-    /// The trial that this token got.
+    /// Returns the trial given to this token.
     pub(super) fn given_to(&self, id: &str) -> Option<u64> {
         self.given.get(id).copied()
     }
 
-    /// The token by which this worker got the trial, if it was the last to get it.
+    /// Returns the token by which this worker got the trial, if it was the latest to get it.
     pub(super) fn token(&self, name: &str, number: u64) -> Option<&str> {
         self.by_trial.get(&number).map(String::as_str).filter(|id| name_of(id) == Some(name))
     }

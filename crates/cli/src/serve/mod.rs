@@ -1,13 +1,14 @@
 //! A study over HTTP, for workers in any language that have neither a database nor a model.
 //!
-//! Decides what is asked and answered, and who is let in. Which trial comes next, who holds it and how long is the study's and its storage's
-//! business: the storage alone knows what is so, and this server can be killed at any moment. Start at [`Server::start`].
+//! This module decides the requests, the responses and the access control. The study and its
+//! storage decide on the next trial, its holder and its lease. All state is in the storage, so this
+//! server can be killed at any moment. Start at [`Server::start`].
 //!
 //! | file | decides |
 //! | --- | --- |
-//! | `service.rs` | what a request does to the study |
-//! | `holders.rs` | how a worker and the nonce of its request are a holder of a trial |
-//! | `body.rs` | which bodies are read |
+//! | `service.rs` | the effect of a request on the study |
+//! | `holders.rs` | workers and their requests' nonces as holders of trials |
+//! | `body.rs` | parsing of request bodies |
 //! | `problem.rs` | the codes of refusals |
 
 mod body;
@@ -45,35 +46,36 @@ use body::Fields;
 use problem::{Code, Problem};
 use service::{Asked, Service};
 
-/// The description that the server gives of itself: OpenAPI 3.1.
+/// Description of the API served at `/v1/openapi.json`: OpenAPI 3.1.
 const OPENAPI: &str = include_str!("openapi.json");
 
-/// Requests for trials that may stand in line at once.
+/// Maximum number of concurrent `ask` requests.
 const LINE: usize = 2048;
-/// The lease of a trial without another wish, and the leases that may be wished for, in seconds.
+/// Default lease of a trial, and the range of leases that may be requested, in seconds.
 const LEASE_S: f64 = 60.0;
 const LEASES_S: (f64, f64) = (1.0, 86_400.0);
-/// The seconds for which a request for a trial may wait for one.
+/// Range in seconds of the time that an `ask` request may wait for a trial.
 const WAITS_S: (f64, f64) = (0.0, 60.0);
-/// The time between two looks for a trial that came free.
+/// Interval at which waiting requests look for a trial that became available.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// The state that all requests share.
+/// State shared by all requests.
 struct Shared {
     service: Service,
     token: Token,
-    /// One permit a request for a trial.
+    /// One permit per `ask` request.
     line: Semaphore,
-    /// Held by the request whose trial is proposed: each proposal takes the trials before it into account, and who came first is first.
+    /// Held by a request while its trial is proposed, so that each proposal accounts for the trials
+    /// before it. Requests are served in order of arrival.
     turn: Arc<Mutex<()>>,
-    /// Requests that wait for a trial to come free.
+    /// Number of requests waiting for a trial to become available.
     n_waiting: AtomicUsize,
-    /// Some of them may get an answer.
+    /// Notified if some of them may get an answer.
     changed: Notify,
     closes: watch::Receiver<bool>,
 }
 
-/// The server, as it serves.
+/// The running server.
 pub(crate) struct Server {
     address: SocketAddr,
     closes: watch::Sender<bool>,
@@ -81,16 +83,16 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Starts it on the current runtime; it answers when this returns.
+    /// Starts the server on the current runtime; it accepts requests when this returns.
     ///
     /// # Errors
-    /// If the address cannot be listened on, or the storage fails.
+    /// If the address cannot be bound, or the storage fails.
     pub(crate) async fn start(
         settings: &ListenSettings,
         token: Token,
         opened: OpenStudy,
     ) -> anyhow::Result<Self> {
-        // Storages are used on threads that may wait; that of PostgreSQL on no others.
+        // Storages are used only on threads that may block; the PostgreSQL client requires it.
         let service = tokio::task::spawn_blocking(move || Service::new(opened)).await??;
         let listening = Listening::start(settings)?;
         let address = listening.address();
@@ -109,15 +111,15 @@ impl Server {
         Ok(Self { address, closes, serving })
     }
 
-    /// The address on which it listens.
+    /// Returns the address on which the server listens.
     pub(crate) fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Ends it: requests that are being answered are, and those that stand in line are told to come again.
+    /// Stops the server: requests in progress are answered, and waiting ones are told to retry.
     pub(crate) async fn stop(self) {
         self.closes.send_replace(true);
-        // A panic of a connection is in the log already.
+        // A connection's panic is already in the log.
         let _ = self.serving.await;
     }
 }
@@ -145,18 +147,18 @@ fn router(shared: Arc<Shared>) -> Router {
 type Shares = State<Arc<Shared>>;
 type Number = Result<Path<String>, PathRejection>;
 
-/// Lets requests through that have the token.
+/// Lets requests with the token pass.
 async fn check(State(shared): Shares, request: Request, next: Next) -> Response {
     if !bearer(request.headers()).is_some_and(|given| shared.token.is(given)) {
-        let message = "the request needs the header Authorization: Bearer TOKEN, with the token of this server: that of its --token-file, or the \
-                       one that it printed when it began";
+        let message = "the request needs the header Authorization: Bearer TOKEN, with the token of this server: that of its --token-file, or the one \
+                       that it printed at its start";
         return Problem::new(Code::Unauthorized, message).into_response();
     }
     authenticate(&request);
     next.run(request).await
 }
 
-/// The token that a request shows.
+/// Returns the bearer token of a request.
 fn bearer(headers: &HeaderMap) -> Option<&str> {
     let (scheme, token) = headers.get(AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
     scheme.eq_ignore_ascii_case("bearer").then_some(token.trim())
@@ -170,7 +172,7 @@ async fn method() -> Problem {
     Problem::new(Code::Method, "this resource has no such method; /v1/openapi.json lists them")
 }
 
-/// `GET /healthz`: the process answers.
+/// `GET /healthz`: succeeds if the process answers.
 async fn healthz() -> Response {
     typed("text/plain; charset=utf-8", "ok\n")
 }
@@ -180,7 +182,7 @@ async fn openapi() -> Response {
     typed("application/json", OPENAPI)
 }
 
-/// A trial that is given to a worker.
+/// A trial given to a worker.
 #[derive(Serialize)]
 struct Given<'a> {
     status: &'static str,
@@ -200,7 +202,7 @@ async fn ask(State(shared): Shares, request: Request) -> Result<Response, Proble
     let until = Instant::now() + fields.seconds("wait_s", 0.0, WAITS_S)?;
     fields.end("worker, nonce, lease_s, wait_s")?;
     let _place = shared.line.try_acquire().map_err(|_| {
-        Problem::new(Code::Busy, format!("{LINE} workers stand in line already; try again later"))
+        Problem::new(Code::Busy, format!("{LINE} workers are already waiting; try again later"))
     })?;
     let mut closes = shared.closes.clone();
     loop {
@@ -211,7 +213,7 @@ async fn ask(State(shared): Shares, request: Request) -> Result<Response, Proble
         };
         let (worker, nonce, closed) = (worker.clone(), nonce.clone(), shared.closes.clone());
         let asked = blocking(&shared, move |service| {
-            let _turn = turn; // also if who asked has gone
+            let _turn = turn; // kept until the proposal ends, even if the client has disconnected
             service.ask(&worker, &nonce, lease, &|| !*closed.borrow())
         });
         let asked = asked.await?;
@@ -246,12 +248,14 @@ fn answer_to_ask(shared: &Shared, asked: &Asked, lease: Duration) -> Response {
     }
 }
 
-/// The answer to who stands in line when the server ends.
+/// Returns the answer to a waiting request when the server stops.
 fn ends() -> Response {
-    answer(&json!({ "status": "wait", "reason": "the server ends; it may be started again" }))
+    answer(
+        &json!({ "status": "wait", "reason": "the server is shutting down; it may be restarted" }),
+    )
 }
 
-/// One more in a number, as long as it lives.
+/// Increments a counter for its own lifetime.
 struct Counted<'a>(&'a AtomicUsize);
 
 impl<'a> Counted<'a> {
@@ -324,9 +328,9 @@ async fn tell(
     Ok(answer(&json!({ "told": told })))
 }
 
-/// The outcome that a request tells.
+/// Reads the outcome of a trial from a request.
 fn told(fields: &mut Fields, names: &NumberNames) -> Result<Told, Problem> {
-    // A study whose trials have more than a value is told them by name.
+    // If trials have several numbers, they are told by name.
     let key = if names.len() > 1 { "outcomes" } else { "value" };
     let Some(mut failed) = fields.object("failed")? else {
         if !fields.has(key) {
@@ -349,7 +353,7 @@ fn told(fields: &mut Fields, names: &NumberNames) -> Result<Told, Problem> {
     };
     if fields.has(key) {
         let message =
-            format!("the trial has a value or has failed; {key:?} and \"failed\" stand there");
+            format!("{key:?} and \"failed\" are both given; a trial has only one of them");
         return Err(Problem::bad(message));
     }
     let (kind, message) = (failed.name("kind")?, failed.text("message")?);
@@ -384,19 +388,19 @@ async fn trials(State(shared): Shares, request: Request) -> Result<Response, Pro
         query => query.strip_prefix("after=").and_then(|seq| seq.parse().ok()),
     };
     let Some(after) = after else {
-        let message = "the query is not after=SEQ, with a place in the order of telling";
+        let message = "expected the query after=SEQ, with a position in the order of telling";
         return Err(Problem::bad(message));
     };
     Ok(answer(&blocking(&shared, move |service| service.told_after(after)).await?))
 }
 
-/// The number of a trial in the path.
+/// Parses a trial's number in the path.
 fn number_of(number: Number) -> Result<u64, Problem> {
     let number = number.ok().and_then(|Path(number)| number.parse().ok());
-    number.ok_or_else(|| Problem::bad("the number of the trial in the path is no whole number"))
+    number.ok_or_else(|| Problem::bad("the number of the trial in the path is not a whole number"))
 }
 
-/// Wakes those who wait once there is nothing to wait for.
+/// Wakes all waiting requests if no trial is open, so that they need not wait any longer.
 async fn wake_if_over(shared: &Arc<Shared>) -> Result<(), Problem> {
     if shared.n_waiting.load(Ordering::Relaxed) > 0
         && blocking(shared, Service::has_no_open_trial).await?
@@ -406,7 +410,7 @@ async fn wake_if_over(shared: &Arc<Shared>) -> Result<(), Problem> {
     Ok(())
 }
 
-/// Acts on the study on a thread that may wait.
+/// Runs `act` on the study, on a thread that may block.
 async fn blocking<T: Send + 'static>(
     shared: &Arc<Shared>,
     act: impl FnOnce(&Service) -> Result<T, Problem> + Send + 'static,
@@ -414,14 +418,14 @@ async fn blocking<T: Send + 'static>(
     let shared = Arc::clone(shared);
     let done = tokio::task::spawn_blocking(move || act(&shared.service)).await;
     done.unwrap_or_else(|_| {
-        let message = "this is a defect of fedbo; the output of fedbo serve says more";
+        let message = "this is a bug in fedbo; see the output of fedbo serve";
         Err(Problem::new(Code::Internal, message))
     })
 }
 
-/// An answer in JSON.
+/// Returns a JSON response.
 fn answer(body: &impl Serialize) -> Response {
-    // Bodies are plain data, which always has a form in JSON.
+    // Serialization cannot fail, since bodies are plain data.
     typed("application/json", serde_json::to_vec(body).unwrap_or_default())
 }
 
@@ -438,7 +442,8 @@ mod tests {
         serde_json::from_str(OPENAPI).expect("JSON")
     }
 
-    /// Method and path of each `.route("path", method(..))`: the router itself cannot be asked at run time.
+    /// Returns method and path of each `.route("path", method(..))`. They are parsed from the
+    /// source, since a router cannot be inspected at run time.
     fn routes() -> BTreeSet<(String, String)> {
         let calls = SOURCE.split("    .route(\"").skip(1);
         let route = |call: &str| {

@@ -1,4 +1,4 @@
-//! Refusals: a code for programs, and words for whoever reads the worker's log.
+//! Refusals: a code for programs, and a message for readers of the worker's log.
 
 use axum::response::{IntoResponse, Response};
 use fedbo_objective::NumberNames;
@@ -10,9 +10,9 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::answer;
-use crate::console;
+use fedbo_console as console;
 
-/// The reason for a refusal. docs/serve.md lists them.
+/// Reason for a refusal, listed in docs/serve.md.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Code {
@@ -71,23 +71,23 @@ impl Code {
         }
     }
 
-    /// Returns true if the same request may be answered a second later.
+    /// Returns true if the same request may succeed a second later.
     pub(super) fn may_pass(self) -> bool {
         matches!(self, Self::Busy | Self::Unavailable)
     }
 }
 
-/// A request that is not done.
+/// Refusal of a request.
 #[derive(Debug, Serialize)]
 pub(crate) struct Problem {
     pub(super) code: Code,
     pub(super) message: String,
-    /// The stored outcome of a trial that is to be told another one.
+    /// Stored outcome of a trial, if the request told a different one.
     #[serde(skip_serializing_if = "Option::is_none")]
     stored: Option<Outcome>,
 }
 
-/// The outcome of a trial, in the form in which it is told.
+/// Outcome of a trial, in the form in which it is told.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 enum Outcome {
@@ -114,7 +114,7 @@ impl Problem {
         Self::new(Code::BadRequest, message)
     }
 
-    /// The same, with the outcome that is stored.
+    /// Adds the stored outcome.
     pub(super) fn with_stored(self, told: Option<Told>, names: &NumberNames) -> Self {
         let stored = told.map(|told| match told {
             Told::Value(value) => Outcome::Value(value),
@@ -141,10 +141,12 @@ impl From<StudyError> for Problem {
             StudyError::Overtaken { .. } => Code::Busy,
             _ => Code::Internal,
         };
-        // Paths and what the disk says are for whoever runs the server.
+        // File paths and disk errors are only for the server's operator.
         let general = match code {
-            Code::Unavailable => "the storage cannot be used at present; try again later",
-            Code::Internal => "no answer could be computed; the output of fedbo serve says why",
+            Code::Unavailable => "the storage is unavailable; try again later",
+            Code::Internal => {
+                "cannot compute an answer; the output of fedbo serve gives the reason"
+            }
             _ => return Self::new(code, error.to_string()),
         };
         console::note(&format!("error: {}", crate::words(&error.into())));

@@ -1,4 +1,5 @@
-//! The study behind the routes: what a request does to it. Every call waits for the storage, so it runs on a thread that may.
+//! The study behind the routes. Every call waits for the storage, so it must run on a thread that
+//! may block.
 
 use std::ops::ControlFlow;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -15,34 +16,34 @@ use serde_json::Map;
 
 use super::holders::{Holders, holder, name_of};
 use super::problem::{Code, Problem};
-use crate::console;
 use crate::space_display::{ShownParameter, parameters};
 use crate::study_ref::OpenStudy;
-use crate::text::{self, counted};
 use crate::trial_record::{SCHEMA_VERSION, TrialRecord, outcomes};
+use fedbo_console as console;
+use fedbo_console::text::{self, counted};
 
-/// Trials of one answer at most.
+/// Maximum trials per response.
 const PAGE: usize = 1000;
 
-/// A study that is served.
+/// A served study.
 pub(super) struct Service {
     study: Study,
     n_trials: u64,
-    /// Stops of the study before the server began: they concern others.
+    /// Sequence number of the latest stop when the server started. Stops up to it are ignored.
     known_stops: u64,
     holders: Mutex<Holders>,
     failures: Mutex<FailureCounter>,
 }
 
-/// The answer to who asks for a trial.
+/// Answer to a request for a trial.
 pub(super) enum Asked {
     /// A trial to evaluate.
     Trial(Box<Trial>),
-    /// The study has its trials.
+    /// The study has all its trials.
     Full { reason: String },
-    /// No further trial begins.
+    /// No further trials are started.
     Stopped { reason: String },
-    /// Others evaluate the last trials, which may yet come free.
+    /// Other workers evaluate the last trials, which may become available again.
     Wait { reason: String },
 }
 
@@ -54,12 +55,12 @@ pub(super) struct StudyDocument {
     direction: Direction,
     strategy: &'static str,
     parameters: Vec<ShownParameter>,
-    /// Epochs of a whole training, if trials are stopped early.
+    /// Epochs of a complete training, if trials are stopped early.
     epochs: Option<u32>,
     trials_wanted: u64,
     trials: Counts,
     best: Option<Best>,
-    /// In place of the best trial, where there are several objectives: the feasible trials that no other one dominates.
+    /// Nondominated feasible trials; replaces `best` if there are several objectives.
     #[serde(skip_serializing_if = "Option::is_none")]
     front: Option<Vec<Best>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -88,7 +89,7 @@ struct Best {
 }
 
 impl Service {
-    /// A study that is open, with what its storage knows of thin workers.
+    /// Creates the service of an open study, including the thin workers known to its storage.
     pub(super) fn new(opened: OpenStudy) -> Result<Self, StudyError> {
         let (n_trials, failures_max) = match &opened.file {
             Some(file) => (file.n_trials, file.failures_max),
@@ -107,13 +108,14 @@ impl Service {
         })
     }
 
-    /// The epochs of a whole training, if trials are stopped early.
+    /// Epochs of a complete training, if trials are stopped early.
     pub(super) fn epochs(&self) -> Option<u32> {
         self.study.definition().early_stopping.as_ref().map(|spec| spec.epochs)
     }
 
-    /// The next trial of a worker; the same one for the same nonce. While other processes add their trials first, it tries again as long
-    /// as `goes_on` returns true.
+    /// Returns the next trial of a worker. The same nonce returns the same trial.
+    ///
+    /// If other processes add their trials first, it retries as long as `goes_on` returns true.
     pub(super) fn ask(
         &self,
         name: &str,
@@ -151,7 +153,8 @@ impl Service {
         }
     }
 
-    /// The trial that this nonce got before, with a new lease, if the worker still holds it.
+    /// Returns the trial that this nonce got earlier, with a new lease, if the worker still holds
+    /// it.
     fn given_before(
         &self,
         worker: &Worker,
@@ -165,19 +168,20 @@ impl Service {
             self.study.renew(worker, lease)?;
             return match held(self.study.open_trials()?).filter(is_ours) {
                 Some(trial) => Ok(Asked::Trial(Box::new(trial))),
-                None => self.given_before(worker, number, lease), // told at this moment
+                None => self.given_before(worker, number, lease), // told in the meantime
             };
         }
         let fate = match before.map(|trial| trial.state) {
             None => "has ended",
             Some(TrialState::Waiting) => "was given back",
-            Some(_) => "is held by somebody else since its lease was over",
+            Some(_) => "is held by another worker since its lease expired",
         };
         let message = format!("this nonce got trial {number}, which {fate}; ask with a new nonce");
         Err(Problem::new(Code::NonceUsed, message))
     }
 
-    /// Keeps a report, and says why the training is to stop; `None` if it goes on. A study that stops nobody keeps no reports.
+    /// Stores a report. Returns the reason to stop the training; `None` to continue. A study
+    /// without early stopping stores no reports.
     pub(super) fn report(
         &self,
         name: &str,
@@ -199,7 +203,7 @@ impl Service {
         })
     }
 
-    /// Tells how a trial ended. The same again is no mistake.
+    /// Tells the outcome of a trial. Repeating the same outcome is allowed.
     pub(super) fn tell(
         &self,
         name: &str,
@@ -215,12 +219,12 @@ impl Service {
         Ok(outcome)
     }
 
-    /// Lets a trial wait for another worker.
+    /// Releases a trial to another worker.
     pub(super) fn release(&self, name: &str, number: u64) -> Result<(), Problem> {
         self.as_holder(name, number, |teller| self.study.release_trial_as(teller, number))
     }
 
-    /// Lengthens the lease of a trial.
+    /// Extends the lease of a trial.
     pub(super) fn renew(&self, name: &str, number: u64, lease: Duration) -> Result<(), Problem> {
         self.as_holder(name, number, |teller| {
             let TellAuthority::Worker(id) = teller else { unreachable!("workers have tokens") };
@@ -238,7 +242,7 @@ impl Service {
         })
     }
 
-    /// The error that a trial which is not open has ended, or that there is none.
+    /// Returns the error for a trial that is not open: it has ended, or it does not exist.
     fn ended(&self, number: u64) -> Result<(), StudyError> {
         let trials = self.study.trials()?;
         let n_trials = trials.len() as u64;
@@ -250,14 +254,16 @@ impl Service {
         .into())
     }
 
-    /// Acts on a trial with the authority of a worker: the storage refuses unless the worker holds it.
+    /// Acts on a trial with the authority of a worker: the storage refuses unless the worker holds
+    /// it.
     fn as_holder<T>(
         &self,
         name: &str,
         number: u64,
         act: impl Fn(TellAuthority<'_>) -> Result<T, StudyError>,
     ) -> Result<T, Problem> {
-        // A token that nobody has: what it may do of a trial that has ended is what everybody may.
+        // A token without any trial: it permits only the operations on a finished trial that
+        // everybody may do.
         let nobody = holder(name, "").id;
         let token = || self.holders().token(name, number).map(str::to_owned);
         let first = token().unwrap_or(nobody);
@@ -270,7 +276,7 @@ impl Service {
             }
             done => return Ok(done?),
         }
-        // Another server of the same storage may have given it to this worker.
+        // Another server of the same storage may have given the trial to this worker.
         let open = self.study.open_trials()?;
         self.holders().learn(&open);
         let trial = open.iter().find(|trial| trial.number == number);
@@ -280,7 +286,7 @@ impl Service {
         }
     }
 
-    /// The names of a trial's numbers.
+    /// Returns the names of a trial's numbers.
     pub(super) fn names(&self) -> NumberNames {
         NumberNames::new(self.study.definition().number_names())
     }
@@ -291,12 +297,12 @@ impl Service {
         Ok(trial.and_then(|trial| trial.told().cloned()))
     }
 
-    /// Returns true if every trial that was asked for has ended.
+    /// Returns true if no trial is open.
     pub(super) fn has_no_open_trial(&self) -> Result<bool, Problem> {
         Ok(self.study.open_trials()?.is_empty())
     }
 
-    /// Counts failures in a row.
+    /// Counts consecutive failures.
     fn count(&self, has_failed: bool) {
         let mut failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
         let held = failures.holds();
@@ -310,18 +316,18 @@ impl Service {
         }
     }
 
-    /// The reason to begin no further trial, if too many have failed in a row.
+    /// Returns the reason to start no further trial, if too many have failed in a row.
     fn failing(&self) -> Option<String> {
         let failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
         failures.holds().then(|| {
             format!(
-                "the last {} failed; mend what the workers run, start fedbo serve again, and have the trials tried again by fedbo retry",
+                "the last {} failed; fix the workers' program, start fedbo serve again, and retry the trials with fedbo retry",
                 counted(failures.n_in_a_row(), "trial")
             )
         })
     }
 
-    /// The study, its numbers and its best trial.
+    /// Returns the study, its counts and its best trial.
     pub(super) fn document(&self) -> Result<StudyDocument, Problem> {
         let definition = self.study.definition();
         let mut counts = Counts::default();
@@ -363,7 +369,7 @@ impl Service {
         })
     }
 
-    /// The trials that were told after a place in the order of telling, as JSON: a page of them.
+    /// Returns a page of the trials told after the given place in the order of telling, as JSON.
     pub(super) fn told_after(&self, after: u64) -> Result<serde_json::Value, Problem> {
         let mut trials = self.study.trials()?;
         trials.retain(|trial| trial.told_seq.is_some_and(|seq| seq > after));
@@ -385,7 +391,8 @@ fn is_failure(told: &Told) -> bool {
     matches!(told, Told::Failed { .. })
 }
 
-/// The answer where no trial can begin: those that are open may come free, unless people hold them.
+/// Answers a request when no trial can be started: open trials may become available, unless they
+/// are held by hand.
 fn without_trial(open: &[Trial], why: &str) -> Asked {
     let of = |by_hand: bool| -> Vec<u64> {
         let those = open.iter().filter(|trial| match &trial.state {
@@ -408,18 +415,19 @@ fn without_trial(open: &[Trial], why: &str) -> Asked {
     }
 }
 
-/// The refusal of a worker that does not hold a trial. It leaves out the holder's name, by which anybody with the token can act on the trial.
+/// Refuses a worker that does not hold a trial. The message omits the holder's name, since anybody
+/// with the server's token could act on the trial under that name.
 fn not_held(name: &str, number: u64, trial: Option<&Trial>) -> Problem {
     let by = match trial.map(|trial| &trial.state) {
         Some(TrialState::Running(held)) if name_of(&held.worker.id).is_some() => {
             "is held by another worker"
         }
-        Some(TrialState::Running(_)) => "is held by somebody who asked elsewhere",
+        Some(TrialState::Running(_)) => "is held outside this server",
         Some(TrialState::Waiting) => "waits to be asked for",
         _ => "has ended",
     };
     let message = format!(
-        "trial {number} {by}, not by worker {name:?}; a lease that is over may be somebody else's, so renew in time"
+        "trial {number} {by}, not by worker {name:?}; another worker may take a trial after its lease expires, so renew in time"
     );
     Problem::new(Code::NotHeld, message)
 }

@@ -1,4 +1,4 @@
-//! Running the real binary on files in a temporary folder.
+//! Runs the real binary on files in a temporary folder.
 
 #![allow(dead_code, unreachable_pub, reason = "each test file uses its own part")]
 
@@ -60,8 +60,8 @@ impl Sandbox {
             .expect("the binary starts")
     }
 
-    /// `fedbo` behind a shell that sets a limit, such as `ulimit -f 0;`, and lets writes beyond it fail, as a full disk does, instead of
-    /// ending the program.
+    /// `fedbo` started by a shell that sets a limit, such as `ulimit -f 0;`. Writes beyond the
+    /// limit fail, as on a full disk, instead of ending the program.
     pub fn limited_command(&self, limit: &str, arguments: &[&str]) -> Command {
         let mut shell = Command::new("sh");
         shell
@@ -73,18 +73,19 @@ impl Sandbox {
         shell
     }
 
-    /// Runs the same.
+    /// Runs [`Sandbox::limited_command`].
     pub fn limited(&self, limit: &str, arguments: &[&str]) -> Ran {
         self.limited_command(limit, arguments).output().expect("the shell starts").into()
     }
 
-    /// Runs `fedbo` without the rights of root, which nothing is read-only for.
+    /// Runs `fedbo` without root privileges, since nothing is read-only for root.
     pub fn without_privileges(&self, arguments: &[&str]) -> Ran {
         if !rustix::process::geteuid().is_root() {
             return self.fedbo(arguments);
         }
-        // The folder of the build may be one that only root reads. Another process copies: a file that this one has written may still be
-        // open for writing in a child of another thread, and is then not started.
+        // The build folder may be readable by root only, so the program is copied. A separate
+        // process copies it: a file just written by this process may still be open for writing in a
+        // child of another thread, and would then not start.
         let place = tempfile::tempdir().expect("a folder");
         allow(place.path(), 0o755);
         let program = place.path().join("fedbo");
@@ -99,7 +100,7 @@ impl Sandbox {
         output.into()
     }
 
-    /// `--resume` where a run was begun in results/test: there is something to go on from.
+    /// Returns `--resume` if results/test contains a run that can be resumed.
     pub fn resume(&self) -> Option<&'static str> {
         let files = ["results.csv", "ledger.db", "ledger.db-wal", "ledger.head"];
         let folder = self.path("results/test");
@@ -107,7 +108,7 @@ impl Sandbox {
         is_begun.then_some("--resume")
     }
 
-    /// Lines of a results file without the column of seconds, which no two runs share.
+    /// Lines of a results file without the column of seconds, which differs between runs.
     pub fn results(&self, folder: &str) -> Vec<String> {
         results(&self.path(folder).join("results.csv"))
     }
@@ -182,7 +183,7 @@ high = 9
 
 pub const PARABOLA: &str = r#"awk -v x="$1" -v n="$2" 'BEGIN { print (x - 0.5) ^ 2 + n / 10 }'"#;
 
-/// Waits for the end of a program and takes what it wrote.
+/// Waits for the end of a program and returns its output.
 pub fn finished(mut child: std::process::Child) -> Ran {
     let status = child.wait().expect("it ends");
     let read = |pipe: Option<&mut dyn Read>| {
@@ -207,12 +208,12 @@ pub fn wait_until(mut done: impl FnMut() -> bool) {
     }
 }
 
-/// Gives a file or a folder of ours this mode.
+/// Sets the mode of one of the test's own files or folders.
 pub fn allow(path: &Path, mode: u32) {
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).expect("our own file");
 }
 
-/// Both ends of a terminal of so many columns.
+/// Both ends of a terminal with `columns` columns.
 pub fn terminal(columns: u16) -> (OwnedFd, OwnedFd) {
     let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a terminal");
     grantpt(&ours).expect("our own terminal");
@@ -225,12 +226,12 @@ pub fn terminal(columns: u16) -> (OwnedFd, OwnedFd) {
     (ours, theirs)
 }
 
-/// Takes all that is written to a terminal, until nobody holds its other end.
+/// Reads all output to a terminal, until the other end is closed.
 pub fn written(ours: OwnedFd) -> JoinHandle<String> {
     std::thread::spawn(move || {
         let (mut written, mut part) = (Vec::new(), [0; 4096]);
         let mut ours = std::fs::File::from(ours);
-        // The end is an error once nobody holds the other end any more.
+        // Reading fails once the other end is closed.
         while let Ok(n_bytes @ 1..) = ours.read(&mut part) {
             written.extend_from_slice(&part[..n_bytes]);
         }
@@ -242,7 +243,8 @@ pub fn interrupt(child: &std::process::Child, signal: rustix::process::Signal) {
     rustix::process::kill_process(rustix::process::Pid::from_child(child), signal).expect("alive");
 }
 
-/// A study of a command over x, n and kind, kept in `study.db`: the `sh -c` script reads `$1`, `$2` and `$3`.
+/// A study of a command over x, n and kind, stored in `study.db`: the `sh -c` script reads `$1`,
+/// `$2` and `$3`.
 pub fn study(trials: u64, strategy: &str, script: &str) -> String {
     let (head, rest) = (
         format!("[study]\nname = \"test\"\ndirection = \"minimize\"\ntrials = {trials}\n"),
@@ -268,14 +270,14 @@ command = ["sh", "-c", '''{script}''', "sh", "{{x}}", "{{n}}", "{{kind}}"]
     )
 }
 
-/// Prints a value of all three parameters, with all its digits.
+/// Prints a value that depends on all three parameters, with all its digits.
 pub const LOSS: &str = r#"awk -v x="$1" -v n="$2" -v k="$3" 'BEGIN { printf "%.17g\n", (x - 0.5) ^ 2 + (n - 4) ^ 2 / 30 + (k != "b") * 0.3 }'"#;
 
-/// A row of an export: its columns by name.
+/// A row of an export: columns by name.
 pub type Exported = std::collections::BTreeMap<String, String>;
 
 impl Sandbox {
-    /// All trials of a study, as `fedbo export` writes them.
+    /// All trials of a study, as exported by `fedbo export`.
     pub fn export(&self, study: &str) -> Vec<Exported> {
         let ran = self.fedbo(&["export", study]);
         ran.expect(0, &[]);
@@ -289,7 +291,7 @@ impl Sandbox {
         reader.records().map(row).collect()
     }
 
-    /// The trials that have ended; none if nothing is stored yet.
+    /// The finished trials; empty if nothing is stored yet.
     pub fn told(&self, study: &str) -> Vec<Exported> {
         let ran = self.fedbo(&["trials", study, "--json"]);
         if ran.code != Some(0) {
@@ -315,7 +317,7 @@ impl Sandbox {
     }
 }
 
-/// JSON that a program printed.
+/// Parses the JSON printed by a program.
 pub fn json(ran: &Ran) -> serde_json::Value {
     serde_json::from_str(&ran.stdout).expect("JSON")
 }

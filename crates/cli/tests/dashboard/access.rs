@@ -1,10 +1,10 @@
-//! Access: the path that nobody guesses, the cookie below it, the token of a file, and other sites.
+//! Access: the random path, the cookie scoped to it, the token from a file, and other sites.
 
 use std::net::TcpStream;
 
 use super::{Answer, Served, told};
 
-/// Any other port of a host is sent its cookies, but only below their path.
+/// Browsers send a host's cookies to all of its ports, but only below the cookies' path.
 #[test]
 fn everything_stands_below_a_path_and_so_does_the_cookie() {
     let sandbox = told(3);
@@ -20,7 +20,7 @@ fn everything_stands_below_a_path_and_so_does_the_cookie() {
     }
     assert!(served.get("/").contains("main.js"));
     let welcome = served.request("GET", &format!("/?token={}", served.token), &[]);
-    // A cookie without a path is sent below that of the request that set it.
+    // Without a Path attribute, a cookie is scoped to the path of the request that set it.
     assert!(
         !welcome.head.contains("path=") && !welcome.head.contains("domain="),
         "{}",
@@ -29,7 +29,7 @@ fn everything_stands_below_a_path_and_so_does_the_cookie() {
     assert!(!cookie.contains(&served.token), "the cookie has the token");
     let token = format!("Cookie: fedbo-{}={}", served.port(), served.token);
     assert_eq!(served.request("GET", "/", &[&token]).status, 401, "a token is no cookie");
-    // Who has the token alone is led to the path; who has not, is not.
+    // A client with only the token is redirected to the path; others are not.
     let led = Answer::read(served.ask_at("GET", &format!("/?token={}", served.token), &[]));
     assert_eq!(led.status, 303);
     let target = format!("location: .{}/?token={}\r\n", served.path, served.token);
@@ -55,12 +55,13 @@ fn a_page_of_another_site_reads_and_watches_nothing() {
     for site in ["same-origin", "none"] {
         assert_eq!(status("/api/studies", site), 200, "{site}");
     }
-    // A link from elsewhere leads to a page.
+    // Links from other sites may lead to a page.
     assert_eq!(status("/?study=0-1", "cross-site"), 200);
     served.stop();
 }
 
-/// A proxy speaks TLS: the cookie never leaves it in the clear. By names of this machine nothing else than plain HTTP is spoken.
+/// With a TLS proxy, the cookie is never sent in the clear. Local names are used over plain HTTP
+/// only.
 #[test]
 fn the_cookie_of_a_named_host_is_sent_over_tls_alone() {
     let sandbox = told(3);
@@ -106,14 +107,14 @@ fn a_token_of_a_file_keeps_addresses_and_cookies_good() {
     sandbox.fedbo(&["dashboard", "study.toml", "--token-file", "short"]).expect(2, &["short: "]);
 }
 
-/// Connections of those who are let in outlive any number of others.
+/// Authenticated connections survive any number of others.
 #[test]
 fn strangers_connections_cut_off_nobody_who_watches() {
     let sandbox = told(3);
     let served = Served::start(&sandbox, &["study.toml"]);
     let mut events = served.events("0-1", None);
     events.next().expect("the trials so far");
-    // More than there may be connections: the oldest of those that nobody vouches for are closed.
+    // More than the connection limit: the oldest unauthenticated connections are closed.
     let strangers: Vec<TcpStream> =
         (0..600).map(|_| TcpStream::connect(&served.address).expect("it listens")).collect();
     sandbox.fedbo(&["enqueue", "study.toml", "x=0.25", "n=4", "kind=b"]).expect(0, &[]);
@@ -122,7 +123,8 @@ fn strangers_connections_cut_off_nobody_who_watches() {
     served.stop();
 }
 
-/// A database server that accepts and then says nothing, such as the end of a tunnel to a host that is gone.
+/// A database server that accepts connections but never responds, such as a tunnel to an
+/// unreachable host.
 #[test]
 fn a_server_that_does_not_answer_holds_up_no_other_storage() {
     let silent = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");

@@ -1,4 +1,5 @@
-//! Things that come, go and begin anew while the dashboard runs, and files that are not what they seem.
+//! Studies and runs that appear, disappear and are recreated while the dashboard runs, and
+//! deceptive files.
 
 use std::path::Path;
 
@@ -9,7 +10,7 @@ const HEAD: &str =
     "experiment,arm,agent,run,iteration,source,x1,value,best,regret,ask_seconds,status\n";
 const EVENTS: &str = "/api/runs/0-/events";
 
-/// Results of one agent, whose first row has this value.
+/// Writes results of one agent; the first row has the value `first`.
 fn write_rows(folder: &Path, first: f64, n_rows: usize) {
     let row = |iteration: usize| {
         let value = if iteration == 0 { first } else { 0.5 };
@@ -19,7 +20,7 @@ fn write_rows(folder: &Path, first: f64, n_rows: usize) {
     std::fs::write(folder.join("results.csv"), format!("{HEAD}{rows}")).expect("a file");
 }
 
-/// A folder with results of two rows.
+/// Creates a folder with results of two rows.
 fn run() -> (Sandbox, std::path::PathBuf) {
     let sandbox = Sandbox::new();
     let results = sandbox.path("results/lines");
@@ -35,7 +36,7 @@ fn a_run_that_begins_anew_is_not_mixed_with_the_one_before() {
     let mut events = served.named_events_at(EVENTS, None);
     let (name, first, _) = events.next().expect("the rows");
     assert_eq!((name.as_str(), seq(&first)), ("rows", 2));
-    // Another file of more rows, in the place of the first.
+    // Replace the file by another one with more rows.
     std::fs::remove_file(results.join("results.csv")).expect("a file");
     write_rows(&results, 0.75, 3);
     let (name, _, _) = events.find(|(name, ..)| name != "problem").expect("an event");
@@ -43,11 +44,11 @@ fn a_run_that_begins_anew_is_not_mixed_with_the_one_before() {
     let (name, second, news) = events.next().expect("the rows that stand there now");
     assert_eq!((name.as_str(), seq(&second), news["n_all"].as_u64()), ("rows", 3, Some(3)));
     assert_eq!(news["rows"][0][3], 0.75);
-    // A browser that comes back with what it knows of the first.
+    // Reconnect with the position in the first file.
     let name =
         |after: &str| served.named_events_at(EVENTS, Some(after)).next().expect("an event").0;
     assert_eq!((name(&first).as_str(), name(&second).as_str()), ("replaced", "rows"));
-    // The same file, which has fewer rows, or none.
+    // The same file with fewer rows, or none.
     write_rows(&results, 0.75, 2);
     assert_eq!(name(&second), "replaced");
     write_rows(&results, 0.75, 0);
@@ -68,12 +69,12 @@ fn a_storage_that_begins_anew_is_read_and_not_mixed_with_the_one_before() {
         let _ = std::fs::remove_file(sandbox.path(&format!("study.db{ending}")));
     }
     assert_eq!(served.json("/api/studies")["studies"], serde_json::json!([]));
-    // While the file is away, or half written, the study is what it was.
+    // While the file is missing or partly written, the study is unchanged.
     std::fs::remove_file(sandbox.path("study.toml")).expect("a file");
     assert_eq!(served.json("/api/studies")["unreadable"], serde_json::json!([]));
     sandbox.write("study.toml", "[study]\nname = ");
     assert_eq!(served.json("/api/studies")["unreadable"], serde_json::json!([]));
-    // Another number of trials too: the file is read again.
+    // The number of trials also changes: the file is read again.
     sandbox.write("study.toml", &study(6, "random", LOSS));
     sandbox.fedbo(&["tune", "study.toml", "--quiet"]).expect(0, &[]);
     let list = served.json("/api/studies");
@@ -110,7 +111,7 @@ fn studies_of_a_folder_appear_and_keep_their_addresses() {
     assert_eq!(ids(), ["0-a.toml-1", "0-m.toml-1", "0-copy of.db-1"]);
     assert_eq!(served.json("/api/studies/0-copy%20of.db-1")["name"], "test");
     assert_eq!(served.json("/api/studies/0-m.toml-1")["n_trials"], 3);
-    // A file that is half written is left alone until it is whole.
+    // A partly written file is ignored until it is complete.
     sandbox.write("half.toml", "[study]\nname = ");
     assert_eq!(ids().len(), 3);
     served.stop();
@@ -127,7 +128,7 @@ fn a_summary_that_cannot_be_read_is_no_end_of_a_run() {
         let problem = about["problem"].as_str().unwrap_or_default().to_owned();
         (about["state"].as_str().expect("a state").to_owned(), problem)
     };
-    // A picture that was left of a run before makes no game of it.
+    // A picture left by an earlier run does not make this a game.
     std::fs::write(results.join("curves.svg"), "<svg/>").expect("a file");
     assert_eq!(shown(), ("not finished".to_owned(), String::new()));
     std::fs::write(results.join("summary.json"), "{\"schema_version\": ").expect("a file");
@@ -142,7 +143,7 @@ fn a_summary_that_cannot_be_read_is_no_end_of_a_run() {
     served.stop();
 }
 
-/// Whoever opens a pipe waits for its writer; a link leads out of the folder.
+/// Opening a pipe blocks until it has a writer; a link leads out of the folder.
 #[test]
 fn pipes_and_links_in_a_folder_of_results_are_not_opened() {
     let (sandbox, results) = run();
@@ -180,13 +181,13 @@ fn means_are_computed_once_for_what_stands_in_the_file() {
     let open = || std::fs::File::options().write(true).open(&path).expect("a file");
     let time = path.metadata().and_then(|meta| meta.modified()).expect("a time");
     assert_eq!(means(), serde_json::json!([0.25, 0.5]));
-    // Nothing says that the file has changed: it is not read again.
+    // Without a sign of a change, the file is not read again.
     write_rows(&results, 0.75, 2);
     open().set_modified(time).expect("a time");
     assert_eq!(means(), serde_json::json!([0.25, 0.5]));
     write_rows(&results, 0.75, 3);
     wait_until(|| means() == serde_json::json!([0.75, 0.5, 0.5]));
-    // Of a very large file there are none, in words.
+    // A very large file gives an explanation instead of means.
     open().set_len(200 << 20).expect("a file of holes");
     let none = served.json("/api/runs/0-/means");
     let why = none["too_large"].as_str().expect("a reason");

@@ -1,4 +1,5 @@
-//! The parts of a run's page: its ledger, its graph, its schedules and its game, each beside what the other commands say of it.
+//! The sections of a run's page: ledger, graph, schedules and game, compared with the output of
+//! other commands.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -12,7 +13,7 @@ use crate::common::{PARABOLA, Sandbox, federation, finished, json};
 const HOSTILE: &str = "<img src=x onerror=alert(1)>";
 const RUN: &str = "/api/runs/0-";
 
-/// A private federation of six agents, one of which has a name that is markup, with three releases.
+/// A private federation of six agents, one with markup as its name, with three releases.
 fn private(rounds: u32, releases: u32) -> Sandbox {
     let sandbox = Sandbox::new();
     let mut text = format!(
@@ -27,7 +28,7 @@ fn private(rounds: u32, releases: u32) -> Sandbox {
     sandbox
 }
 
-/// The names of all keys of a document.
+/// Collects the names of all keys of a document.
 fn keys(value: &Value, found: &mut BTreeSet<String>) {
     match value {
         Value::Object(fields) => fields.iter().for_each(|(key, value)| {
@@ -69,7 +70,8 @@ fn a_ledger_is_shown_as_the_other_commands_say_it_and_shows_nothing_else() {
     let check = served.json(&format!("{RUN}/ledger/check"));
     assert_eq!(check, json(&sandbox.fedbo(&["privacy", "verify", "results/f", "--json"])));
     assert_eq!(check["compared_with"], ledger["statement"]["head"]);
-    // The course ends at the statement, and is before it what a plan of so many rounds costs.
+    // The course ends at the statement; before that, it equals the cost of a plan with as many
+    // rounds.
     let course = ledger["course"].as_array().expect("a course");
     assert_eq!(course.len(), 4);
     assert_eq!(course[0]["epsilon"], 0.0);
@@ -104,10 +106,10 @@ fn a_ledger_is_shown_as_the_other_commands_say_it_and_shows_nothing_else() {
     let entries = ledger["entries"].as_array().expect("entries");
     let head = format!("3:{}", entries[2]["hash"].as_str().expect("a hash"));
     assert_eq!(ledger["statement"]["head"], head);
-    // Who knows the head gets nothing again; who knows another gets all.
+    // A client that knows the head gets nothing again; with another head it gets everything.
     assert_eq!(served.json(&format!("{RUN}/ledger?head={head}"))["unchanged"], true);
     assert_eq!(served.json(&format!("{RUN}/ledger?head=2:00"))["statement"]["releases"], 3);
-    // No byte of a release, no agent, no value.
+    // No bytes of a release, no agents, no values.
     let database = rusqlite::Connection::open(sandbox.path("results/f/ledger.db")).expect("SQLite");
     let mut rows = database.prepare("SELECT release FROM entries").expect("a table");
     let releases = rows.query_map([], |row| row.get::<_, Vec<u8>>(0)).expect("rows");
@@ -124,7 +126,7 @@ fn a_ledger_is_shown_as_the_other_commands_say_it_and_shows_nothing_else() {
     keys(&ledger, &mut found);
     keys(&ledger["statement"], &mut found);
     let known = "accountant adjacency agents bound budget_epsilon bytes charge charges config_sha256 course delta entries epsilon features \
-        further_releases hash head is_overdrawn largest_sum largest_sum_of_all ledger max_norm mode n_coordinates neighbours noise \
+        further_releases hash head in_plain_words is_overdrawn largest_sum largest_sum_of_all ledger max_norm mode n_coordinates neighbours noise \
         noise_multiplier noise_norm noise_std noise_to_signal not_promised planned_releases problem promise promised regions releases \
         remaining_epsilon round sampling sampling_rate scale schema_version seq statement study variance vector_norm";
     let known: BTreeSet<String> =
@@ -143,11 +145,11 @@ fn a_ledger_that_was_changed_set_back_or_replaced_says_so() {
         let ledger = served.json(&format!("{RUN}/ledger"));
         ledger["problem"].as_str().expect("a problem").to_owned()
     };
-    // The head that was noted is that of another history.
+    // The noted head belongs to another history.
     let head = std::fs::read_to_string(sandbox.path("results/f/ledger.head")).expect("a head");
     let other = head.replace("3:", "2:");
     std::fs::write(sandbox.path("results/f/ledger.head"), &other).expect("a file");
-    assert!(problem().contains("does not contain the head"), "{}", problem());
+    assert!(problem().contains("does not contain the known head"), "{}", problem());
     std::fs::write(sandbox.path("results/f/ledger.head"), head.replace("3:", "9:"))
         .expect("a file");
     assert!(problem().contains("set back to an older state"), "{}", problem());
@@ -155,7 +157,7 @@ fn a_ledger_that_was_changed_set_back_or_replaced_says_so() {
     assert!(problem().contains("put the file back"), "{}", problem());
     std::fs::write(sandbox.path("results/f/ledger.head"), &head).expect("a file");
     assert_eq!(served.json(&format!("{RUN}/ledger"))["problem"], Value::Null);
-    // A byte of a release.
+    // Change a byte of a release.
     let database = rusqlite::Connection::open(&path).expect("SQLite");
     let triggers = "SELECT group_concat('DROP TRIGGER ' || name, ';') FROM sqlite_schema WHERE type = 'trigger'";
     let drop: String = database.query_row(triggers, [], |row| row.get(0)).expect("triggers");
@@ -169,7 +171,7 @@ fn a_ledger_that_was_changed_set_back_or_replaced_says_so() {
     assert_eq!(check["is_sound"], false);
     let problems = check["problems"].as_array().expect("problems");
     assert!(problems.iter().any(|each| each["entry"] == 2), "{check}");
-    // No ledger at all.
+    // Not a ledger at all.
     std::fs::write(&path, HOSTILE.repeat(400)).expect("a file");
     assert!(problem().contains("ledger.db"), "{}", problem());
     assert!(
@@ -253,7 +255,7 @@ fn a_graph_is_shown_as_the_command_shows_it_with_edges_by_rounds() {
     served.stop();
 }
 
-/// The settings of a results folder may come from elsewhere: no file that they name is read.
+/// The settings in a results folder may be untrusted: files that they name are not read.
 #[test]
 fn no_file_of_edges_is_read_that_settings_name() {
     let sandbox = Sandbox::new();
@@ -276,7 +278,7 @@ fn no_file_of_edges_is_read_that_settings_name() {
     let answer = || served.request("GET", &format!("{RUN}/topology"), &[&served.cookie()]);
     assert_eq!(answer().status, 404);
     assert!(answer().body.contains("fedbo topology show FEDERATION"), "{}", answer().body);
-    // What cannot be is an answer in words.
+    // Impossible settings get an error message.
     for (topology, agents) in [
         ("{\"graph\": \"small-world\", \"degree\": 9, \"rewiring\": 7}", two),
         ("{\"graph\": \"edges\", \"edges\": [[\"hub\"]]}", two),
@@ -345,8 +347,42 @@ fn a_game_has_the_standings_of_its_end() {
     assert_eq!(shop["actions"][0]["parameter"], "price");
     assert_eq!(shop["actions"][0]["values"].as_array().map(Vec::len), Some(7));
     served.stop();
-    // A page in a file has them too.
+    // The single-file page has them too.
     sandbox.fedbo(&["dashboard", "results/duel", "--html", "duel.html"]).expect(0, &[]);
     let page = std::fs::read_to_string(sandbox.path("duel.html")).expect("a page");
     assert!(page.contains("<h2>Standings</h2>") && page.contains(">rival</th>"), "{page}");
+}
+
+/// Pages use descriptive labels of arms and of the value, even before the summary exists.
+#[test]
+fn pages_have_plain_words_for_arms() {
+    let sandbox = Sandbox::new();
+    let scripts = [("north", PARABOLA), ("south", PARABOLA)];
+    let file =
+        federation(2, "", &scripts).replace("rounds = 2", "value_name = \"grams\"\nrounds = 2");
+    sandbox.write("f.toml", &file);
+    sandbox.fedbo(&["run", "f.toml", "--arms", "fts,ts"]).expect(0, &[]);
+    for has_summary in [true, false] {
+        if !has_summary {
+            std::fs::remove_file(sandbox.path("results/test/summary.json")).expect("a summary");
+        }
+        let served = Served::start(&sandbox, &["results/test"]);
+        let about = served.json(RUN);
+        assert_eq!(about["arm_labels"]["fts"], "together", "{about}");
+        let means = served.json(&format!("{RUN}/means"));
+        let best = &means["metrics"][0];
+        assert_eq!(
+            (&best["metric"], &best["label"]),
+            (&"best".into(), &"grams (best so far)".into())
+        );
+        assert_eq!(
+            (&best["arms"][1]["arm"], &best["arms"][1]["label"]),
+            (&"ts".into(), &"each alone (ts)".into())
+        );
+        served.stop();
+    }
+    let page = sandbox.fedbo(&["dashboard", "results/test", "--html", "page.html"]);
+    page.expect(0, &[]);
+    let page = std::fs::read_to_string(sandbox.path("page.html")).expect("a page");
+    assert!(page.contains("<td>each alone (ts)</td>"), "{page}");
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use fedbo_ledger::Head;
 
 use crate::common::{Ran, Sandbox};
-use crate::shim::{Mode, Shim};
+use crate::io_fault_loop::shim::{Mode, Shim};
 
 const LEDGER: &str = "results/test/ledger.db";
 const N_AGENTS: usize = 3;
@@ -23,7 +23,7 @@ fn federation() -> String {
     text
 }
 
-/// The releases in a ledger; none if there is no readable one.
+/// Releases in a ledger; empty if there is no readable one.
 fn releases(sandbox: &Sandbox) -> Vec<(u64, Vec<u8>)> {
     let path = sandbox.path(LEDGER);
     if !path.exists() {
@@ -31,14 +31,14 @@ fn releases(sandbox: &Sandbox) -> Vec<(u64, Vec<u8>)> {
     }
     let ledger = rusqlite::Connection::open(&path).unwrap();
     let Ok(mut query) = ledger.prepare("SELECT round, release FROM entries ORDER BY seq") else {
-        return Vec::new(); // its tables were not made
+        return Vec::new(); // its tables were not created
     };
     let rows = query.query_map([], |row| Ok((row.get(0)?, row.get(1)?)));
     rows.unwrap().map(Result::unwrap).collect()
 }
 
-/// Runs on a disk whose call number `at` fails, then on a sound one. The call that failed, and the exit code; none if no call
-/// failed.
+/// Runs on a disk that fails at call number `at`, then on a working disk. Returns the failed call
+/// and the exit code; `None` if no call failed.
 fn run(shim: &Shim, at: usize, mode: Mode) -> Option<(String, i32)> {
     let sandbox = Sandbox::new();
     sandbox.write("f.toml", &federation());
@@ -56,11 +56,11 @@ fn run(shim: &Shim, at: usize, mode: Mode) -> Option<(String, i32)> {
     }
     let before = releases(&sandbox);
     let head = std::fs::read_to_string(sandbox.path("results/test/ledger.head"));
-    // The head's file may be half written; it is then told apart from a whole one.
+    // The head's file may be partly written; then it does not parse.
     let left = head.ok().and_then(|text| text.parse::<Head>().ok());
     assert!(before.len() as u64 >= left.map_or(0, |head| head.seq), "{context}"); // INV-1
 
-    // On a sound disk it goes on.
+    // On a working disk it continues.
     let arguments = ["run", "f.toml"].into_iter();
     let arguments: Vec<&str> = arguments.chain(sandbox.resume()).collect();
     let again = sandbox.fedbo(&arguments);
@@ -83,14 +83,14 @@ fn run(shim: &Shim, at: usize, mode: Mode) -> Option<(String, i32)> {
     failed.map(|what| (what, code))
 }
 
-/// Every `step`-th call fails, in one of the ways after the other or in all of them; prints what came of it.
+/// Lets every `step`-th call fail, in alternating modes or in all of them; prints the outcomes.
 fn faults(step: usize, all_modes: bool) {
     let shim = Shim::build();
     assert_eq!(run(&shim, 0, Mode::Broken), None);
     let n_calls = shim.calls("run 0 Broken").len();
     assert!(n_calls > 50, "{n_calls} calls");
     let mut outcomes: BTreeMap<(String, i32), usize> = BTreeMap::new();
-    // The last one comes after the end of the run, which is clean.
+    // The last call number exceeds the calls of the run, so nothing fails.
     for (index, at) in (1..n_calls + step).step_by(step).enumerate() {
         for (which, mode) in Mode::ALL.into_iter().enumerate() {
             if (all_modes || which == index % 3)

@@ -1,4 +1,4 @@
-//! A coordinator with agents, on a disk that fails.
+//! A coordinator with agents, on a failing disk.
 
 use std::collections::BTreeMap;
 use std::net::TcpListener;
@@ -11,26 +11,26 @@ use rusqlite::Connection;
 use rustix::process::Signal;
 
 use crate::federation_folder::{PATIENCE, Process, Setup, World};
-use crate::shim::{Mode, Shim};
+use crate::io_fault_loop::shim::{Mode, Shim};
 
 const N_AGENTS: usize = 3;
 const N_ROUNDS: u64 = 3;
-/// The time for which a coordinator whose disk stays full is left alone before it is ended and begins again on a sound
-/// disk.
+/// Time for which a coordinator with a full disk keeps running before it is ended and restarted on
+/// a working disk.
 const FULL_FOR: Duration = Duration::from_millis(2500);
 
-/// The service: its first process on the disk that fails, those after it on a sound one.
+/// The service: its first process runs on the failing disk, later ones on a working disk.
 struct Service<'a> {
     process: Process,
     restart: Box<dyn Fn() -> Command + 'a>,
-    /// The exit code of its first process, if that has ended.
+    /// Exit code of the first process, if it has ended.
     first_end: Option<i32>,
-    /// The time at which its first process is to be ended.
+    /// Time at which the first process is to be ended.
     patience: Option<Instant>,
 }
 
 impl Service<'_> {
-    /// Begins again if it has ended.
+    /// Restarts the service if it has ended.
     fn look(&mut self, context: &str, has_failed: impl Fn() -> bool) {
         if self.first_end.is_none() && self.patience.is_some_and(|end| Instant::now() > end) {
             self.process.signal(Signal::TERM);
@@ -56,16 +56,17 @@ impl Service<'_> {
     }
 }
 
-/// The outcome of a failed call.
+/// Outcome of a failed call.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Outcome {
-    /// The process went on, or tried again by itself.
+    /// The process continued or retried.
     WentOn,
-    /// It ended with this code, and another one went on.
+    /// The process ended with this code, and another one continued.
     Ended(i32),
 }
 
-/// A whole study whose coordinator's disk fails at its call number `at`; the call and what came of it, if there was one.
+/// Runs a whole study with the coordinator's disk failing at call number `at`. Returns the call and
+/// its outcome, if the call occurred.
 fn served(shim: &Shim, at: usize, mode: Mode) -> Option<(String, Outcome)> {
     let setup = Setup {
         privacy: "epsilon = 6.0\nreleases = 3\n",
@@ -73,7 +74,7 @@ fn served(shim: &Shim, at: usize, mode: Mode) -> Option<(String, Outcome)> {
     };
     let world = World::new(&setup);
     let tokens = world.create();
-    // A port that is free now, and taken by nobody else soon.
+    // A port that is free now and not soon reused.
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let name = format!("service {at} {mode:?}");
     let mut command = world.service("coordinator", port);
@@ -114,8 +115,8 @@ fn served(shim: &Shim, at: usize, mode: Mode) -> Option<(String, Outcome)> {
     shim.failure(&name).map(|call| (call, outcome))
 }
 
-/// Each round is charged and released once, agents were charged for it once, and have the releases that the ledger has: an
-/// agent that is shown another one than before says so, and fails.
+/// Checks that each round is charged and released once, and that agents were charged for it once
+/// and have the ledger's releases. An agent that is shown a different release reports it and fails.
 fn check(world: &World, context: &str) {
     let statement = world.ledger();
     assert_eq!(statement["releases"], N_ROUNDS, "{context}");
@@ -130,14 +131,14 @@ fn check(world: &World, context: &str) {
         let charges = count("SELECT count(*) FROM charges");
         assert_eq!(charges, count("SELECT count(DISTINCT round) FROM charges"), "{context}");
         assert!(charges <= N_ROUNDS, "{context}");
-        // Rounds may pass while an agent is busy; those that it plays it plays once.
+        // Rounds may pass while an agent is busy. Each round in which it takes part occurs once.
         let trials = world.trials(agent);
         assert!((2..=2 + N_ROUNDS).contains(&(trials.len() as u64)), "{context}: {trials:?}");
         assert!(trials.iter().all(|[_, _, value]| value.is_finite()), "{context}");
     }
 }
 
-/// Every `step`-th call fails, in one of the ways after the other or in all of them; prints what came of it.
+/// Lets every `step`-th call fail, in alternating modes or in all of them; prints the outcomes.
 fn faults(step: usize, all_modes: bool) {
     let shim = Shim::build();
     assert_eq!(served(&shim, 0, Mode::Broken), None);
@@ -151,7 +152,7 @@ fn faults(step: usize, all_modes: bool) {
             }
         }
     }
-    // A study is mostly waiting for its rounds: several at once.
+    // A study mostly waits for its rounds, so several run at once.
     let next = AtomicUsize::new(0);
     let outcomes: Mutex<BTreeMap<(String, Outcome), usize>> = Mutex::default();
     std::thread::scope(|scope| {
@@ -167,7 +168,7 @@ fn faults(step: usize, all_modes: bool) {
     });
     let outcomes = outcomes.into_inner().unwrap();
     let n_failed: usize = outcomes.values().sum();
-    // How many calls there are differs from run to run: the last ones may not come.
+    // The number of calls differs between runs, so the last ones may not occur.
     assert!(n_failed * 4 >= cases.len() * 3, "{n_failed} of {}: {outcomes:#?}", cases.len());
     eprintln!("{n_calls} calls: {outcomes:#?}");
 }

@@ -1,16 +1,16 @@
-//! A disk that fails at a call of the test's choice.
+//! A disk that fails at a chosen call.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The way in which a call fails.
+/// Failure mode of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
-    /// This call alone, with EIO.
+    /// Only this call fails, with EIO.
     Broken,
-    /// This call alone, with ENOSPC.
+    /// Only this call fails, with ENOSPC.
     NoSpace,
-    /// Half of what it writes is written, and every later call fails with ENOSPC.
+    /// Half of the data are written, and every later call fails with ENOSPC.
     Full,
 }
 
@@ -26,21 +26,21 @@ impl Mode {
     }
 }
 
-/// A library that is loaded before the C library.
+/// A library loaded before the C library.
 pub(crate) struct Shim {
     folder: tempfile::TempDir,
 }
 
-/// A call that was counted.
+/// A counted call.
 #[derive(Clone, Debug)]
 pub(crate) struct Call {
-    /// Its name, and the file's.
+    /// Names of the call and of the file.
     pub(crate) what: String,
     pub(crate) failed: bool,
 }
 
 impl Shim {
-    /// Builds it with the C compiler that also links Rust programs.
+    /// Builds the shim with the C compiler that also links Rust programs.
     pub(crate) fn build() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/io_fault_loop/shim.c");
@@ -55,12 +55,12 @@ impl Shim {
         Self { folder }
     }
 
-    /// The file that lists the calls of the run `name`.
+    /// File that lists the calls of the run `name`.
     fn log(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
-    /// Lets a command run on a disk whose call number `at` below `folder` fails; none if `at` is 0.
+    /// Runs a command on a disk that fails at call number `at` below `folder`; 0 for no failure.
     pub(crate) fn load(
         &self,
         command: &mut Command,
@@ -77,7 +77,7 @@ impl Shim {
             .env("FAULT_MODE", mode.name());
     }
 
-    /// The calls of the run so far.
+    /// Returns the calls of the run so far.
     pub(crate) fn calls(&self, name: &str) -> Vec<Call> {
         let text = std::fs::read_to_string(self.log(name)).unwrap_or_default();
         text.lines()
@@ -85,7 +85,7 @@ impl Shim {
                 let mut words = line.splitn(3, ' ').skip(1);
                 let (call, path) = (words.next().unwrap(), words.next().unwrap());
                 let file = Path::new(path).file_name().unwrap().to_string_lossy();
-                let file = file.trim_end_matches(|c: char| c.is_ascii_digit()); // a process's number
+                let file = file.trim_end_matches(|c: char| c.is_ascii_digit()); // a process id
                 Call {
                     what: format!("{} {file}", call.trim_end_matches('!')),
                     failed: call.ends_with('!'),
@@ -94,7 +94,7 @@ impl Shim {
             .collect()
     }
 
-    /// The first call that failed.
+    /// Returns the first failed call.
     pub(crate) fn failure(&self, name: &str) -> Option<String> {
         let calls = self.calls(name);
         let failed = calls.into_iter().find(|call| call.failed);

@@ -1,8 +1,9 @@
-//! Whole federations: the same results as in one process, and a sound ledger.
+//! Whole federations: the same results as in one process, and a valid ledger.
 
 use crate::federation_folder::{Process, Setup, World};
 
-/// A coordinator and eight agents with commands as objectives, over TLS: every trial is that of `fedbo run`.
+/// A coordinator and eight agents with commands as objectives, over TLS: all trials equal those of
+/// `fedbo run`.
 #[test]
 fn eight_agents_over_tls_do_what_one_process_does() {
     let setup = Setup { tls: true, ..Setup::simulated(8, 4, 1.5) };
@@ -22,7 +23,7 @@ fn eight_agents_over_tls_do_what_one_process_does() {
     assert_eq!(service.end(), Some(0), "{:#?}", service.said);
 }
 
-/// With messages that are relayed too.
+/// The same with relayed messages.
 #[test]
 fn a_relayed_federation_does_what_one_process_does() {
     let setup = Setup { algorithm: "fts", privacy: "", ..Setup::simulated(3, 5, 60.0) };
@@ -34,11 +35,11 @@ fn a_relayed_federation_does_what_one_process_does() {
         assert_eq!(process.end(), Some(0), "{:#?}", process.said);
         assert_eq!(world.trials(agent), expected[agent], "agent {agent}");
     }
-    // Nothing of it is called private.
+    // Nothing in the output is called private.
     assert!(!service.all().contains("private"), "{}", service.all());
 }
 
-/// Noise that nobody knows: the ledger is sound, says what agents say that they have spent, and pays for no more.
+/// With secret noise: the ledger is valid, agrees with the agents' spending, and pays for no more.
 #[test]
 fn a_charged_federation_leaves_a_ledger_that_agents_agree_with() {
     let world = World::new(&Setup::charged(3, 4, 1.0));
@@ -55,19 +56,38 @@ fn a_charged_federation_leaves_a_ledger_that_agents_agree_with() {
         let status = world.json(&["agent", "status", "--home", &format!("home{agent}")]);
         let spent = status["privacy"]["epsilon"].as_f64().unwrap();
         assert_eq!(status["privacy"]["releases"], statement["releases"], "{statement}");
-        // The same events by the same accountant, at a delta that is as large.
+        // The same events by the same accountant, at the same delta.
         assert!((spent - epsilon).abs() < 1e-9 * epsilon, "{spent} {epsilon}");
         assert_eq!(status["studies"][0]["uploads_missed"], 0);
         let rho = status["studies"][0]["alignment"]["rho"].as_f64().unwrap();
         assert!((0.0..=1.0).contains(&rho), "{status}");
         assert_eq!(world.trials(agent).len(), 6);
     }
-    // Another study costs the agents as much again: they stop at their own limit, whatever the coordinator would do.
+    // Another study would cost the same again: agents stop at their own limit, regardless of the
+    // coordinator.
     let shown = world.json(&["coordinator", "study", "show", "labs"]);
     assert_eq!(shown["ledger_head"].as_str(), statement["head"].as_str(), "{statement}");
 }
 
-/// A folder that was mistyped holds no coordinator, and gets none with another key behind the operator's back.
+/// Round 0 includes the initial trials, which take longer than a round. It waits for them, and no
+/// release without a vector is charged.
+#[test]
+fn no_agent_misses_round_0_for_its_initial_trials() {
+    let world = World::new(&Setup { trial_s: 0.6, ..Setup::charged(2, 2, 1.8) });
+    let tokens = world.create();
+    let (_service, port) = world.serve(0);
+    for process in &mut world.start_agents(&tokens, port) {
+        assert_eq!(process.end(), Some(0), "{:#?}", process.said);
+    }
+    for agent in 0..2 {
+        let status = world.json(&["agent", "status", "--home", &format!("home{agent}")]);
+        assert_eq!(status["studies"][0]["uploads_missed"], 0, "{status}");
+        assert_eq!(status["privacy"]["releases"], world.ledger()["releases"]);
+    }
+}
+
+/// A mistyped folder has no coordinator, and none with a new key is created without the operator's
+/// request.
 #[test]
 fn a_service_begins_no_coordinator_unless_it_is_told_to() {
     let world = World::new(&Setup::charged(2, 3, 1.0));
@@ -85,7 +105,7 @@ fn a_service_begins_no_coordinator_unless_it_is_told_to() {
     assert!(world.path("coordinatr/coordinator.key").exists());
 }
 
-/// The memory of a coordinator and of an agent goes into no file that the system writes when they die.
+/// The memory of a coordinator or an agent is not written to core dumps.
 #[cfg(target_os = "linux")]
 #[test]
 fn processes_with_secrets_leave_no_core_dumps() {
@@ -102,7 +122,7 @@ fn processes_with_secrets_leave_no_core_dumps() {
     }
 }
 
-/// One folder, one service.
+/// Only one service can use a folder.
 #[test]
 fn two_coordinators() {
     let world = World::new(&Setup::charged(2, 3, 1.0));
@@ -111,16 +131,16 @@ fn two_coordinators() {
     let second = world.service("coordinator", 0).output().unwrap();
     let err = String::from_utf8_lossy(&second.stderr);
     assert_eq!(second.status.code(), Some(2), "{err}");
-    assert!(err.contains("another coordinator runs on this folder"), "{err}");
+    assert!(err.contains("another coordinator is running on this folder"), "{err}");
     assert!(!first.has_ended());
-    // The lock ends with its process, however that ends.
+    // The lock ends with its process, however the process ends.
     first.signal(rustix::process::Signal::KILL);
     assert_eq!(first.end(), None);
     let (_third, _) = world.serve(0);
 }
 
-/// A coordinator names choices that an agent's shell would run: the agent sees them when it enrols, and does not run (INV-24). Its
-/// command gets none of the secrets of its environment (INV-26).
+/// A coordinator sends choices that an agent's shell would execute: the agent sees them when it
+/// enrols, and refuses to run (INV-24). Its command gets no secrets from the environment (INV-26).
 #[test]
 fn choices_are_not_code() {
     let setup = Setup { algorithm: "fts", privacy: "", ..Setup::simulated(2, 3, 60.0) };
@@ -164,7 +184,7 @@ fn choices_are_not_code() {
     let listed = format!("[choices]\nkernel = {choices}\n");
     for (text, why) in [
         (by_shell.clone(), "add [choices] with kernel ="),
-        (format!("{by_shell}{listed}"), "sh runs this"),
+        (format!("{by_shell}{listed}"), "{kernel} is text"),
     ] {
         write(&text);
         let ran = world.agent(0).output().unwrap();
@@ -172,7 +192,7 @@ fn choices_are_not_code() {
         assert_eq!(ran.status.code(), Some(2), "{said}");
         assert!(said.contains(why) && !said.contains('\u{202e}'), "{said}");
     }
-    // Listed by the agent's owner, it is an argument: data.
+    // Listed by the agent's owner, the choice is passed as an argument and thus is data.
     let script = r#"env > seen; echo "$1" > given; echo 1"#;
     write(&format!(
         "{head}command = [\"sh\", \"-c\", '{script}', \"sh\", \"{{kernel}}\"]\n{listed}"

@@ -1,4 +1,5 @@
-//! The program is killed wherever something is about to become durable or to leave, and goes on as if it had not been.
+//! Kills the program at every place where data are about to become durable or to be sent. It must
+//! continue as if it had not been killed.
 
 use std::collections::BTreeSet;
 use std::process::Command;
@@ -9,27 +10,29 @@ use rusqlite::Connection;
 
 use crate::federation_folder::{PATIENCE, Process, Setup, World, bytes_below};
 
-/// Places that are passed once, when a study begins and agents join.
-const BEGINNING: [&str; 6] = [
+/// Places passed once, when a study starts and agents join.
+const BEGINNING: [&str; 7] = [
     "coordinator: a study is stored",
     "coordinator: an agent is enrolled",
     "agent: its key is written",
     "agent: the coordinator has shown its key",
+    "agent: the study is checked",
     "agent: the coordinator knows it",
     "agent: its membership is stored",
 ];
 
-/// Runs a command that is to die at a place.
+/// Runs a command that must die at a place.
 pub(crate) fn dies(command: &mut Command, place: &str) {
     let mut process = Process::start(command.env("FEDBO_DIE_AT", place));
     assert_eq!(process.end(), None, "{place} is not passed: {:#?}", process.said);
 }
 
-/// A process that is started again whenever it died, each time to die at another place, until there is none left.
+/// A process that is restarted whenever it died, each time to die at another place, until no places
+/// are left.
 pub(crate) struct Victim<'a> {
     start: Box<dyn Fn() -> Command + 'a>,
     pub(crate) process: Process,
-    /// Still to die at, the last first.
+    /// Remaining places, in reverse order.
     pub(crate) places: Vec<String>,
     pub(crate) n_deaths: usize,
 }
@@ -46,7 +49,7 @@ impl<'a> Victim<'a> {
         victim
     }
 
-    /// Starts it again if it has died; whether it lives for good.
+    /// Restarts the process if it has died; returns true if it has no more places to die at.
     pub(crate) fn look(&mut self) -> bool {
         if self.places.is_empty() || !self.process.has_ended() {
             return self.places.is_empty();
@@ -63,10 +66,10 @@ impl<'a> Victim<'a> {
     }
 }
 
-/// The place that is passed at a free pace alone.
+/// The place that is passed only at a free pace.
 const FREE: &str = "coordinator: the participants are noted";
 
-/// Longer than it takes to die everywhere: each death takes at most about two rounds.
+/// More rounds than needed to die everywhere: each death takes at most about two rounds.
 const N_ROUNDS: u64 = 60;
 
 fn in_rounds() -> Setup {
@@ -76,7 +79,7 @@ fn in_rounds() -> Setup {
     }
 }
 
-/// Trials last about as long as a window, and an agent has more of them than there are windows.
+/// Trials last about as long as a window, and an agent has more trials than there are windows.
 fn at_a_free_pace() -> Setup {
     Setup {
         privacy: "epsilon = 1000.0\nnoise_multiplier = 1.0\nparticipations = 50\n",
@@ -86,7 +89,7 @@ fn at_a_free_pace() -> Setup {
     }
 }
 
-/// One study in which each process dies at each of its places once, the n-th time that it passes it.
+/// Runs one study in which each process dies at each of its places once, on the n-th passage.
 fn killed_everywhere(setup: &Setup, nth: usize) {
     let (n_agents, is_free) = (setup.n_agents, setup.free_windows.is_some());
     let world = World::new(setup);
@@ -96,7 +99,7 @@ fn killed_everywhere(setup: &Setup, nth: usize) {
         &mut world.program(&["coordinator", "study", "create", "federation.toml"]),
         "coordinator: a study is stored",
     );
-    // The study is there; its tokens were never seen, and are made anew.
+    // The study exists, but its tokens were never seen, so new ones are created.
     let tokens: Vec<String> = (0..n_agents)
         .map(|agent| {
             let name = format!("lab {agent}");
@@ -114,24 +117,25 @@ fn killed_everywhere(setup: &Setup, nth: usize) {
     assert_eq!(lost.status.code(), Some(6), "its coordinator died");
     assert_eq!(service.end(), None);
     let (service, _) = world.serve(port);
-    // Two of three are on the roster then, and the study waits for the third.
+    // Two of three agents are then on the roster, and the study waits for the third.
     for (agent, place) in [
         (0, "agent: its membership is stored"),
         (1, "agent: the coordinator knows it"),
         (2, "agent: its key is written"),
         (2, "agent: the coordinator has shown its key"),
+        (2, "agent: the study is checked"),
     ] {
         dies(&mut world.enrolment(agent, &tokens[agent], port), place);
     }
     drop(service);
 
-    // The last agent's enrolment lets the study begin, under a service that dies soon.
+    // The last agent's enrolment starts the study, under a service that soon dies.
     let of = |prefix: &[&str]| -> Vec<String> {
         let runtime = PLACES.iter().filter(|place| !BEGINNING.contains(place));
         let runtime = runtime.filter(|place| !place.contains("helper") && !place.contains("shard"));
         let runtime = runtime.filter(|place| is_free || **place != FREE);
         let own = runtime.filter(|place| prefix.iter().any(|prefix| place.starts_with(prefix)));
-        // Places that a process passes once are passed by it again after its death.
+        // Places that a process passes once are passed again after its death.
         let once = ["new one", "token is raised", "lead is taken", "about to be played"];
         own.map(|place| match once.iter().any(|part| place.contains(part)) {
             true => format!("{place}:1"),
@@ -176,14 +180,14 @@ fn killed_everywhere(setup: &Setup, nth: usize) {
         );
         std::thread::sleep(Duration::from_millis(5));
     }
-    // Nobody dies any more: the study goes to its end.
+    // No process dies any more: the study runs to its end.
     for agent in &mut agents {
         assert_eq!(agent.process.end(), Some(0), "{:#?}", agent.process.said);
         n_deaths += agent.n_deaths;
     }
     n_deaths += service.n_deaths;
     assert!(n_deaths >= 25, "{n_deaths}");
-    // Its last rounds may take longer than the agents.
+    // The last rounds may take longer than the agents.
     let until = Instant::now() + PATIENCE;
     while world.json(&["coordinator", "study", "show", "labs"])["state"] != "finished" {
         assert!(Instant::now() < until, "the study does not end");
@@ -193,8 +197,9 @@ fn killed_everywhere(setup: &Setup, nth: usize) {
     check(&world, is_free);
 }
 
-/// The oracle: each scheduled round was charged and released exactly once, with the planned event; whatever an agent ever took
-/// for a release is one of the ledger's, byte for byte; no agent was charged twice for a round, nor sent two vectors for one.
+/// The oracle: each scheduled round was charged and released exactly once, with the planned event.
+/// Every release accepted by an agent is one of the ledger's, byte for byte. No agent was charged
+/// twice for a round, or sent two vectors for one.
 fn check(world: &World, is_free: bool) {
     let rounds = N_ROUNDS;
     if is_free {
@@ -221,7 +226,8 @@ fn check(world: &World, is_free: bool) {
         let count = |sql: &str| memory.query_row(sql, [], |row| row.get::<_, u64>(0)).unwrap();
         let charges = count("SELECT count(*) FROM charges");
         assert_eq!(charges, count("SELECT count(DISTINCT round) FROM charges"));
-        // Whatever may have left is charged. What was too late to be sent need not be.
+        // Every upload that may have been sent is charged. Uploads that were too late to be sent
+        // need not be.
         let sent = "SELECT round FROM uploads WHERE state IN ('pending', 'acknowledged')";
         let rows = |sql: &str| count(&format!("SELECT count(*) FROM ({sql})"));
         let uncharged = format!("{sent} EXCEPT SELECT round FROM charges");
@@ -230,7 +236,7 @@ fn check(world: &World, is_free: bool) {
             "SELECT round FROM charges EXCEPT SELECT round FROM uploads WHERE state <> 'withheld'";
         assert_eq!(rows(unmade), 0);
         assert!(charges <= if is_free { 50 } else { rounds });
-        // What was handed out holds the releases as they are in the ledger.
+        // The agent's files contain the releases as they are in the ledger.
         let kept = bytes_below(&world.path(&format!("home{agent}")));
         let last = &entries.last().unwrap().2;
         assert!(kept.windows(last.len()).any(|window| window == last), "agent {agent}");
@@ -239,7 +245,7 @@ fn check(world: &World, is_free: bool) {
     }
 }
 
-/// At a free pace: nobody is in more releases than it pays for.
+/// At a free pace, no agent takes part in more releases than it pays for.
 fn check_participants(world: &World) {
     let store = Connection::open(world.path("coordinator/coordinator.db")).unwrap();
     let mut found = store.prepare("SELECT slots FROM participants ORDER BY round").unwrap();
@@ -261,7 +267,7 @@ fn kill_everywhere_at_a_free_pace() {
     killed_everywhere(&at_a_free_pace(), 1);
 }
 
-/// 20 times each, at other passages.
+/// 20 times each, at different passages.
 #[test]
 #[ignore = "long: run by cargo xtask test --long"]
 fn kill_everywhere_twenty_times() {

@@ -1,4 +1,5 @@
-//! `fedbo coordinator run --dashboard`: what its operator sees, and that it is no more than what is public or released (INV-4).
+//! `fedbo coordinator run --dashboard`: the operator sees nothing beyond public or released data
+//! (INV-4).
 
 use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -8,18 +9,18 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::federation_folder::{Process, Setup, World};
-use crate::wire::check_holds_no_number;
+use crate::network::wire::check_holds_no_number;
 
-/// A coordinator with the pages of its operator.
+/// A coordinator with the operator's pages.
 pub(crate) struct Pages {
     pub(crate) service: Process,
-    /// The port of agents.
+    /// The agents' port.
     pub(crate) port: u16,
     /// `127.0.0.1:PORT` of the pages.
     address: String,
-    /// `/` and the part of addresses that nobody guesses.
+    /// `/` and the random part of all URLs.
     path: String,
-    /// `NAME=VALUE`, as it was set.
+    /// `NAME=VALUE`, as set by the server.
     cookie: String,
 }
 
@@ -63,7 +64,7 @@ impl Pages {
         stream
     }
 
-    /// The status and the body of an answer.
+    /// Status and body of a response.
     fn answer(&self, method: &str, path: &str, cookie: &str) -> (u16, String) {
         let mut text = String::new();
         self.ask(method, path, cookie).read_to_string(&mut text).unwrap();
@@ -81,11 +82,11 @@ impl Pages {
         serde_json::from_str(&self.get(path)).unwrap()
     }
 
-    /// The first event of a study for which `is` holds.
+    /// The first event of a study that satisfies `is`.
     fn event(&self, is: impl Fn(&Value) -> bool) -> Value {
         let path = "/api/federations/labs/events";
         let lines = BufReader::new(self.ask("GET", path, &self.cookie())).lines();
-        // Parts of a chunked answer stand in lines of their own.
+        // Chunks of a chunked response are on separate lines.
         let data = lines.map_while(Result::ok).filter_map(|line| {
             let text = line.strip_prefix("data: ")?.to_owned();
             serde_json::from_str::<Value>(&text).ok()
@@ -93,19 +94,19 @@ impl Pages {
         data.into_iter().find(is).unwrap()
     }
 
-    /// The news of the study's end.
+    /// Waits for the event of the study's end.
     fn finished(&self) -> Value {
         self.event(|news| news["state"] == "finished")
     }
 
-    /// All that these pages serve of the study, once.
+    /// Everything that these pages serve about the study, once.
     pub(crate) fn everything(&self) -> String {
         let event = self.event(|_| true).to_string();
         let paths = ["/", "/api/federations", "/api/federations/labs"];
         let pages = paths.map(|path| self.get(path)).join("\n");
         let ledgers = ["ledger", "ledger/check"].map(|name| {
             let path = format!("/api/federations/labs/{name}");
-            self.answer("GET", &path, &self.cookie()).1 // a study that charges nothing has none
+            self.answer("GET", &path, &self.cookie()).1 // absent for a study without charges
         });
         pages + &event + &ledgers.join("\n")
     }
@@ -116,7 +117,8 @@ impl Pages {
     }
 }
 
-/// The page shows the roster before anybody enrolled, deliveries as they come, and all rounds at the end.
+/// The page shows the roster before any enrolment, deliveries as they arrive, and all rounds at the
+/// end.
 #[test]
 fn an_operator_sees_who_delivered_in_which_round() {
     let world = World::new(&Setup::charged(3, 3, 1.0));
@@ -138,12 +140,12 @@ fn an_operator_sees_who_delivered_in_which_round() {
     for process in &mut agents {
         assert_eq!(process.end(), Some(0), "{:#?}", process.said);
     }
-    // The last release has left, and the last round goes on for a while.
+    // The last release has been sent, while the last round continues for a while.
     pages.finished();
     let news = pages.event(|_| true);
     let delivered = news["delivered"].as_array().unwrap();
     assert!(!delivered.is_empty(), "{news}");
-    // A slow machine may let an agent miss its instant, but not all of them in all rounds.
+    // On a slow machine an agent may miss a deadline, but not all agents in all rounds.
     assert!(delivered.iter().all(|round| round[1].as_str().unwrap().len() == 3), "{news}");
     assert!(delivered.iter().any(|round| round[1] == "111"), "{news}");
     let head = news["ledger_head"].as_str().unwrap();
@@ -155,8 +157,8 @@ fn an_operator_sees_who_delivered_in_which_round() {
     pages.end();
 }
 
-/// A release is durable before its set instant, and the pages show it when it leaves (INV-9): neither its charge nor its hash tells when it
-/// was computed.
+/// A release is durable before its set time, and the pages show it when it is sent (INV-9): neither
+/// its charge nor its hash reveals the time of its computation.
 #[test]
 fn no_release_is_shown_before_its_instant() {
     let world = World::new(&Setup::charged(2, 4, 2.0));
@@ -168,7 +170,7 @@ fn no_release_is_shown_before_its_instant() {
         let path = "/api/federations/labs/ledger";
         let (status, ledger) = pages.answer("GET", path, &pages.cookie());
         let check = pages.answer("GET", &format!("{path}/check"), &pages.cookie()).1;
-        // The round is read after the ledger: what has left by then has left.
+        // The round is read after the ledger, so it covers all releases shown.
         let round = pages.json("/api/federations")["federations"][0]["round"].as_u64().unwrap();
         if status == 200 {
             let ledger: Value = serde_json::from_str(&ledger).unwrap();
@@ -187,8 +189,8 @@ fn no_release_is_shown_before_its_instant() {
     pages.end();
 }
 
-/// The pages are nobody else's: not on the agents' address, not without the token, not for a page of another site, and they
-/// change nothing.
+/// The pages are restricted to the operator: they are not served on the agents' address, without
+/// the token, or to a page of another site, and they change nothing.
 #[test]
 fn the_pages_are_the_operators_alone() {
     let world = World::new(&Setup::simulated(2, 2, 60.0));
@@ -202,7 +204,7 @@ fn the_pages_are_the_operators_alone() {
         ("POST", "/api/federations/labs", pages.cookie().as_str(), 405),
         ("GET", "/api/federations/other", pages.cookie().as_str(), 404),
         ("GET", "/api/federations/..%2F..%2Fcoordinator.key", pages.cookie().as_str(), 404),
-        // Studies and runs of the machine are no part of these pages.
+        // The machine's studies and runs are not part of these pages.
         ("GET", "/api/studies", pages.cookie().as_str(), 404),
         ("GET", "/api/runs", pages.cookie().as_str(), 404),
     ] {
@@ -210,7 +212,7 @@ fn the_pages_are_the_operators_alone() {
         assert_eq!(status, expected, "{method} {path}: {body}");
         assert!(!body.contains("lab 0"), "{body}");
     }
-    // Nor are they anywhere but below their path.
+    // The pages exist only below their path.
     let cookie = pages.cookie();
     let root = Pages { path: String::new(), ..pages };
     for path in ["/", "/api/federations", "/?token=aaaa"] {
@@ -253,7 +255,8 @@ fn pages_that_others_reach_need_a_token_of_their_own() {
     assert_eq!(service.end(), Some(0));
 }
 
-/// Every key of what the pages serve is in the table of docs/operations.md, with a reason, and the table has no other.
+/// Every key served by the pages is in the table of docs/operations.md, with a reason, and the
+/// table has no others.
 #[test]
 fn every_field_of_the_pages_is_on_the_list() {
     let page = include_str!("../../../../docs/operations.md");
@@ -280,12 +283,12 @@ fn every_field_of_the_pages_is_on_the_list() {
     }
     keys(&pages.event(|_| true), &mut shown);
     pages.end();
-    // A sound ledger has no problem that is shown.
+    // A valid ledger has no problems to show.
     shown.extend(["entry", "message"].map(str::to_owned));
     assert_eq!(shown, listed);
 }
 
-/// The keys of all objects of a document.
+/// Collects the keys of all objects of a document.
 fn keys(document: &Value, found: &mut BTreeSet<String>) {
     match document {
         Value::Object(entries) => {
@@ -299,7 +302,8 @@ fn keys(document: &Value, found: &mut BTreeSet<String>) {
     }
 }
 
-/// No trial of an agent is in any byte that the pages serve, in any form, whatever the algorithm: before, in the middle and at the end.
+/// No trial of an agent is in any byte served by the pages, in any form and for any algorithm:
+/// before, during and after the study.
 #[test]
 fn no_trial_of_an_agent_is_in_any_byte_of_the_pages() {
     for setup in [

@@ -1,4 +1,4 @@
-//! Old disks that come back, and machines that exist twice.
+//! Restored old disks, and machines that exist twice.
 
 use std::path::Path;
 
@@ -14,8 +14,8 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// A backup that is taken in the middle of a study and brought back later: the agents have seen what it does not know, refuse it in
-/// words and send nothing more (INV-13).
+/// A backup taken in the middle of a study and restored later: the agents have seen rounds that it
+/// lacks, so they refuse it with a message and send nothing more (INV-13).
 #[test]
 fn snapshot_restore() {
     let world = World::new(&Setup {
@@ -31,7 +31,7 @@ fn snapshot_restore() {
     service.wait_for("round=5");
     service.signal(rustix::process::Signal::KILL);
     service.end();
-    // All of the folder is set back: it cannot know, its agents do.
+    // The whole folder is reset: the coordinator cannot detect this, but its agents can.
     let (mut restored, _) = world.serve_from("backup", port);
     for process in &mut agents {
         assert_eq!(process.end(), Some(6), "{:#?}", process.said);
@@ -40,11 +40,11 @@ fn snapshot_restore() {
     }
     restored.signal(rustix::process::Signal::KILL);
     restored.end();
-    // Once more, also when they are started anew.
+    // The same after the agents restart.
     let (_restored, _) = world.serve_from("backup", port);
     let mut again = Process::start(&mut world.agent(0));
     assert_eq!(again.end(), Some(6), "{:#?}", again.said);
-    // Only the ledger is set back: the coordinator's own store knows better, and nothing is released.
+    // Only the ledger is reset: the coordinator's own store detects it, and nothing is released.
     drop(_restored);
     for name in ["labs.ledger.db", "labs.ledger.db-wal", "labs.ledger.db-shm"] {
         let _ = std::fs::remove_file(world.path("coordinator").join(name));
@@ -57,7 +57,7 @@ fn snapshot_restore() {
     let (mut service, _) = world.serve(port);
     service.wait_for("was set back or replaced");
     drop(service);
-    // Where the store is lost and a ledger is there, no new coordinator begins in its place.
+    // If the store is lost but a ledger exists, no new coordinator is created in its place.
     for name in ["coordinator.db", "coordinator.db-wal", "coordinator.db-shm"] {
         let _ = std::fs::remove_file(world.path("coordinator").join(name));
     }
@@ -67,7 +67,8 @@ fn snapshot_restore() {
     assert!(err.contains("store is missing") && err.contains("labs.ledger.db"), "{err}");
 }
 
-/// Fewer entries than were released are a sound chain too: the coordinator's store beside the ledger, or an agent's head, tells.
+/// A ledger with fewer entries than releases is also a valid chain: the coordinator's store beside
+/// it, or an agent's head, detects it.
 #[test]
 fn a_ledger_that_was_cut_at_its_end_is_named() {
     let world = World::new(&Setup::charged(2, 4, 0.7));
@@ -90,7 +91,7 @@ fn a_ledger_that_was_cut_at_its_end_is_named() {
     let status = world.json(&["agent", "status", "--home", "home0"]);
     let head = status["studies"][0]["ledger_head"].as_str().unwrap();
     assert_eq!(verify(&[whole, "--head", head]).0, Some(0), "{head}");
-    // Its last entry goes, as it would with a backup of the ledger that is older by one round.
+    // Remove its last entry, as in a backup of the ledger that is one round older.
     {
         let cut = Connection::open(&ledger).unwrap();
         let triggers: Vec<String> = {
@@ -114,7 +115,7 @@ fn a_ledger_that_was_cut_at_its_end_is_named() {
     }
     let (code, said) = verify(&[whole]);
     assert!(code == Some(2) && said.contains("set back to an older state"), "{said}");
-    // Without the store beside it, it is sound as far as it goes; with the agent's head it is not.
+    // Without the store beside it, it is valid as far as it goes; with the agent's head it is not.
     std::fs::copy(&ledger, world.path("alone.ledger.db")).unwrap();
     let (code, said) = verify(&["alone.ledger.db"]);
     assert!(code == Some(0) && said.contains("is sound as far as it goes: "), "{said}");
@@ -122,7 +123,8 @@ fn a_ledger_that_was_cut_at_its_end_is_named() {
     assert!(code == Some(2) && said.contains("set back"), "{said}");
 }
 
-/// Two machines from one snapshot release a round each with noise of its own, and agents follow one of them.
+/// Two machines from one snapshot each release a round with their own noise, and agents follow one
+/// of them.
 #[test]
 fn fork_and_snapshot_reseed() {
     let world = World::new(&Setup {
@@ -144,7 +146,7 @@ fn fork_and_snapshot_reseed() {
     }
     let [one, other] = releases.try_into().unwrap();
     assert_eq!((one.len(), other.len()), (3, 3));
-    // Nobody came: there is nothing but noise, and no eight bytes of it are the same.
+    // No agent took part, so the releases are pure noise, and no eight bytes of them agree.
     for (one, other) in one.iter().zip(&other) {
         let numbers =
             |bytes: &[u8]| bytes.rchunks_exact(8).take(90).map(<[u8]>::to_vec).collect::<Vec<_>>();

@@ -1,4 +1,5 @@
-//! Tests of what others can see: a capture of all that travels, and what the service says.
+//! Tests of the information visible to others: a capture of all traffic, and the service's own
+//! output.
 
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
@@ -9,7 +10,7 @@ use rusqlite::Connection;
 
 use crate::federation_folder::{Setup, World};
 
-/// A proxy that keeps a copy of every byte, in both directions.
+/// A proxy that records every byte, in both directions.
 struct RecordingProxy {
     port: u16,
     seen: Arc<Mutex<Vec<u8>>>,
@@ -62,17 +63,19 @@ fn contains(bytes: &[u8], part: &[u8]) -> bool {
     false
 }
 
-/// Checks that no number of the agents' trials is in what was seen, and returns how many forms were looked for.
+/// Checks that `seen` contains no number of the agents' trials; returns the number of forms
+/// searched.
 ///
 /// # Panics
-/// If one is.
+/// If it contains one.
 pub(crate) fn check_holds_no_number(seen: &[u8], world: &World) -> usize {
     let mut n_looked_for = 0;
     let mut short = BTreeSet::new();
     for agent in 0..world.n_agents {
         for [x, y, value] in world.trials(agent) {
             let unit = |x: f64| (x + 5.0) / 10.0;
-            // A point in single precision is eight bytes, which no chance brings together; corners of the space apart.
+            // A point in single precision has eight bytes, which do not occur by chance, except for
+            // corners of the space.
             for [first, second] in [[x, y], [unit(x), unit(y)]] {
                 if let Some((first, second)) = short_form(first).zip(short_form(second)) {
                     n_looked_for += 1;
@@ -84,7 +87,7 @@ pub(crate) fn check_holds_no_number(seen: &[u8], world: &World) -> usize {
                 }
             }
             let numbers = [x, y, value, unit(x), unit(y)].into_iter();
-            // Corners of the space are numbers like others: 0, 1, 5.
+            // Corners of the space are common numbers: 0, 1, 5.
             for number in numbers.filter(|number| number.fract() != 0.0) {
                 for form in forms(number) {
                     n_looked_for += 1;
@@ -94,12 +97,14 @@ pub(crate) fn check_holds_no_number(seen: &[u8], world: &World) -> usize {
             }
         }
     }
-    // Four bytes are there by chance now and then: one number in some 4,000 in a megabyte. What is sent on purpose is sent by all agents.
+    // Four bytes may occur by chance: about one number in 4,000 per megabyte. Numbers sent on
+    // purpose would be sent by all agents.
     assert!(short.len() < 2, "numbers in single precision: {short:?}");
     n_looked_for
 }
 
-/// All forms of eight bytes or more in which a number might travel: its bytes either way round, and its digits.
+/// All forms of eight bytes or more that a sent number might have: its bytes in both orders, and
+/// its digits.
 fn forms(number: f64) -> Vec<Vec<u8>> {
     let digits: String = format!("{:.12e}", number.abs()).chars().take(9).collect();
     vec![
@@ -111,15 +116,16 @@ fn forms(number: f64) -> Vec<Vec<u8>> {
     ]
 }
 
-/// Its bytes in single precision; `None` for a number near one of few digits (3/8), whose bytes are zeros that stand anywhere.
+/// Returns its bytes in single precision; `None` for a number close to one with few digits (3/8),
+/// since its bytes contain common zeros.
 fn short_form(number: f64) -> Option<[u8; 4]> {
     #[expect(clippy::cast_possible_truncation, reason = "a shorter form is looked for too")]
     let short = number as f32;
     (short.to_bits() & 0xffff != 0).then(|| short.to_le_bytes())
 }
 
-/// Values, inputs and incumbents of agents are nowhere in all that travels, whichever way they are written. What is to travel
-/// is: the releases of the ledger, and the configuration.
+/// Values, inputs and incumbents of agents appear nowhere in the traffic, in any form. The intended
+/// content does: the releases of the ledger, and the configuration.
 #[test]
 fn a_capture_of_a_whole_run_holds_no_value_no_input_and_no_incumbent() {
     for setup in [
@@ -155,8 +161,8 @@ fn releases(world: &World) -> Vec<Vec<u8>> {
     rows.map(Result::unwrap).collect()
 }
 
-/// The service's most talkative log and its metrics hold no number of a vector, and no word of the sample, of norms or
-/// of clips (INV-4).
+/// The service's most verbose log and its metrics contain no number of a vector, and no word about
+/// the sample, norms or clipping (INV-4).
 #[test]
 fn canary_grep() {
     let world = World::new(&Setup::charged(3, 3, 1.0));
@@ -190,7 +196,7 @@ fn canary_grep() {
     assert!(n_looked_for >= 3 * 3 * 30, "{n_looked_for}");
 }
 
-/// The weights of all uploads in a capture: agents themselves keep none of them (INV-26).
+/// Extracts the weights of all uploads in a capture, since agents do not keep them (INV-26).
 fn uploaded_weights(seen: &[u8]) -> Vec<f64> {
     let mut weights = Vec::new();
     for at in 0..seen.len().saturating_sub(88) {

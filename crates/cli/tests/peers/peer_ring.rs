@@ -14,9 +14,9 @@ use crate::proxy::Proxy;
 /// The graph of neighbours.
 #[derive(Clone, Copy)]
 pub(crate) enum Graph {
-    /// The first is everybody's.
+    /// The first peer is everybody's neighbour.
     Star(usize),
-    /// Each has the next and the one before.
+    /// Each peer has the next and the previous one as neighbours.
     Ring(usize),
 }
 
@@ -46,7 +46,7 @@ pub(crate) struct PeerRing {
     pub(crate) world: World,
     graph: Graph,
     rounds: u64,
-    /// The way from one to another.
+    /// The proxy from one peer to another.
     ways: BTreeMap<(usize, usize), Proxy>,
 }
 
@@ -56,12 +56,12 @@ impl PeerRing {
         Self::with("distributed-ts", graph, rounds, more, false)
     }
 
-    /// The same with a shared prior.
+    /// Like [`PeerRing::new`], with a shared prior.
     pub(crate) fn with_shared_prior(graph: Graph, rounds: u64) -> Self {
         Self::with("distributed-shared-prior", graph, rounds, "", false)
     }
 
-    /// The same with HTTPS.
+    /// Like [`PeerRing::new`], with HTTPS.
     pub(crate) fn with_tls(graph: Graph, rounds: u64) -> Self {
         Self::with("distributed-ts", graph, rounds, "", true)
     }
@@ -81,7 +81,7 @@ impl PeerRing {
             secure_sum: false,
             sharded: false,
         });
-        // Of what other federations have, this one has nothing.
+        // Tables that other federations have are not needed.
         let path = world.path("federation.toml");
         let text = std::fs::read_to_string(&path).unwrap();
         let (head, rest) = text.split_once("[features]").unwrap();
@@ -122,7 +122,7 @@ impl PeerRing {
         self.world.program(&["peer", &format!("peer{peer}.toml")])
     }
 
-    /// The same, where no file may grow beyond so many blocks of a shell.
+    /// The command with a limit on the size of files, in blocks of the shell's `ulimit`.
     pub(crate) fn command_with_file_limit(&self, peer: usize, n_blocks: u64) -> Command {
         let script =
             format!("trap '' XFSZ; ulimit -f {n_blocks}; exec \"$0\" peer peer{peer}.toml");
@@ -136,7 +136,7 @@ impl PeerRing {
         self.start_with(peer, &mut self.command(peer))
     }
 
-    /// Starts a peer by this command; its neighbours find it.
+    /// Starts a peer by this command, and directs its neighbours' proxies to it.
     pub(crate) fn start_with(&self, peer: usize, command: &mut Command) -> Process {
         let mut process = Process::start(command);
         let line = process.wait_for("peer on http");
@@ -151,12 +151,12 @@ impl PeerRing {
         (0..self.graph.n()).map(|peer| self.start(peer)).collect()
     }
 
-    /// The address at which one peer finds another.
+    /// URL at which one peer finds another.
     pub(crate) fn url(&self, from: usize, to: usize) -> String {
         self.world.url(self.ways[&(from, to)].port())
     }
 
-    /// Cuts both ways between two.
+    /// Cuts the connection between two peers in both directions.
     pub(crate) fn cut(&self, a: usize, b: usize) {
         self.ways[&(a, b)].set_away(0, true);
         self.ways[&(b, a)].set_away(0, true);
@@ -167,7 +167,7 @@ impl PeerRing {
         self.ways[&(b, a)].set_away(0, false);
     }
 
-    /// Waits until something is so.
+    /// Waits until a condition holds.
     pub(crate) fn wait_until(&self, what: &str, is_so: impl Fn() -> bool) {
         let until = Instant::now() + PATIENCE;
         while !is_so() {
@@ -176,7 +176,7 @@ impl PeerRing {
         }
     }
 
-    /// Waits until all have ended well.
+    /// Waits until all peers have ended successfully.
     pub(crate) fn all_end(&self, peers: &mut [Process]) {
         for (peer, process) in peers.iter_mut().enumerate() {
             let code = process.end();
@@ -189,13 +189,14 @@ impl PeerRing {
         self.world.json(&["peer", "status", &file])
     }
 
-    /// The memory of a peer.
+    /// Opens the database of a peer.
     pub(crate) fn memory(&self, peer: usize) -> Connection {
         let path = self.world.path(&format!("home{peer}/peer.db"));
         Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY).unwrap()
     }
 
-    /// Every report of every neighbour has come once, byte for byte as it was made; own trials have ended once.
+    /// Checks that every report of every neighbour has arrived once, byte for byte as made, and
+    /// that each own trial has ended once.
     pub(crate) fn check_exactly_once(&self) {
         for peer in 0..self.graph.n() {
             let memory = self.memory(peer);
@@ -219,14 +220,14 @@ impl PeerRing {
         }
     }
 
-    /// A peer's trials and reports are whole and without conflicts.
+    /// Checks that a peer's trials and reports are complete and without conflicts.
     pub(crate) fn check_nothing_changed(&self, peer: usize) {
         assert_eq!(self.made(peer).len() as u64, self.rounds + 1);
         assert_eq!(self.status(peer)["conflicts"], 0);
         assert_eq!(self.world.trials(peer), self.world.in_process()[peer]);
     }
 
-    /// The reports that a peer has made.
+    /// Reports made by a peer.
     pub(crate) fn made(&self, peer: usize) -> Vec<Vec<u8>> {
         let memory = self.memory(peer);
         let mut statement = memory.prepare("SELECT bytes FROM outbox ORDER BY round").unwrap();
@@ -234,7 +235,7 @@ impl PeerRing {
         rows.map(Result::unwrap).collect()
     }
 
-    /// All trials are those of `fedbo run` with the same file.
+    /// Checks that all trials equal those of `fedbo run` with the same file.
     pub(crate) fn check_equal_to_one_process(&self) {
         let expected = self.world.in_process();
         for (peer, expected) in expected.iter().enumerate() {

@@ -1,8 +1,8 @@
-//! All commands, as `--help` lists them.
+//! All commands, as listed by `--help`.
 
 use crate::common::Sandbox;
 
-/// A command: its words after `fedbo`, what its help says, and whether it has subcommands.
+/// A command: its words after `fedbo`, its help text, and its subcommands.
 struct Listed {
     words: Vec<String>,
     help: String,
@@ -15,7 +15,7 @@ fn subcommands(help: &str) -> Vec<String> {
         return Vec::new();
     };
     let lines = list.lines().take_while(|line| !line.is_empty());
-    // A name is indented by two; what it does may go on in further lines.
+    // A name is indented by two; its description may continue on further lines.
     let names = lines.filter_map(|line| {
         let entry = line.strip_prefix("  ")?;
         (!entry.starts_with(' ')).then(|| entry.split_whitespace().next().unwrap().to_owned())
@@ -50,11 +50,11 @@ fn every_command_is_quiet_or_verbose_when_asked_and_every_one_prints_json() {
             assert!(command.help.contains(option), "{name}: {option}");
         }
         let acts = command.subcommands.is_empty() || name == "peer";
-        // A script for a shell is its own form.
+        // A script has its own format.
         if acts && name != "completions" {
             assert!(command.help.contains("--json"), "{name}");
         }
-        let is_parallel = ["tune", "run", "experiment run"].contains(&name.as_str());
+        let is_parallel = ["tune", "run"].contains(&name.as_str());
         assert_eq!(command.help.contains("-j, --"), is_parallel, "{name}");
     }
 }
@@ -79,7 +79,7 @@ fn every_command_has_a_manual_page() {
             .join("-");
         let path = format!("pages/{page}.1");
         let text = std::fs::read_to_string(sandbox.path(&path)).unwrap();
-        // The first line of a command's help is what its page says that it is for.
+        // The first line of a command's help is the summary on its manual page.
         let about = command.help.lines().next().unwrap();
         let first: Vec<&str> = about.split_whitespace().take(4).collect();
         let plain = text.replace("\\-", "-").replace("\\*(Aq", "'");
@@ -92,7 +92,7 @@ fn every_command_has_a_manual_page() {
         names.retain(|name| *name != path);
     }
     assert!(names.is_empty(), "pages of no command: {names:?}");
-    // The same again replaces them.
+    // Repeating the command replaces them.
     let ran = sandbox.fedbo(&["man", "pages"]);
     let n_pages = format!("wrote {} pages to pages", commands.len());
     assert!(ran.expect(0, &[]).stdout.contains(&n_pages), "{}", ran.stdout);
@@ -112,21 +112,21 @@ fn every_shell_gets_completions_of_every_command() {
                 assert!(script.contains(word), "{shell}: {:?}", command.words);
             }
         }
-        // Options of single commands, and those that all share.
+        // Options of single commands, and global ones.
         for option in ["plain-http", "spend-again", "quiet", "verbose"] {
             assert!(script.contains(option), "{shell}: {option}");
         }
     }
     let script = sandbox.fedbo(&["completions", "bash"]).stdout.clone();
     sandbox.write("fedbo.bash", &script);
-    // What a shell completes is what there is.
+    // The shell offers exactly the existing subcommands.
     let ask = "source ./fedbo.bash; COMP_WORDS=(fedbo agent ''); COMP_CWORD=2; _fedbo fedbo '' agent; echo ${COMPREPLY[@]}";
     let Ok(output) = std::process::Command::new("bash")
         .args(["-c", ask])
         .current_dir(sandbox.folder.path())
         .output()
     else {
-        return; // a machine without bash
+        return; // bash is not installed
     };
     let offered = String::from_utf8(output.stdout).unwrap();
     for name in ["enrol", "run", "status", "rotate"] {
@@ -146,7 +146,7 @@ fn verbose_commands_log_what_they_run_and_quiet_ones_say_little() {
     let ran = sandbox.fedbo(&["tune", "s.toml", "-v", "-j", "2"]);
     ran.expect(0, &["DEBUG", "starts", "FEDBO_TRIAL=\"2\"", "exit status: 0", ", 2 at once"]);
     assert!(!ran.stdout.contains("DEBUG"), "{}", ran.stdout);
-    // Before and after the subcommand it is the same.
+    // The position before or after the subcommand makes no difference.
     for arguments in [["-q", "tune", "s.toml"], ["tune", "s.toml", "-q"]] {
         let ran = sandbox.fedbo(&arguments);
         assert_eq!(ran.expect(0, &[]).stderr, "");
@@ -156,7 +156,7 @@ fn verbose_commands_log_what_they_run_and_quiet_ones_say_little() {
     assert_eq!(ran.expect(0, &[]).stderr, "");
     let ran = sandbox.fedbo(&["trials", "s.toml"]);
     ran.expect(0, &["3 trials, 3 told"]);
-    // Errors are never left out.
+    // Errors are never suppressed.
     sandbox.fedbo(&["-q", "tune", "none.toml"]).expect(2, &["error: cannot read none.toml"]);
     sandbox.fedbo(&["tune", "s.toml", "-q", "-v"]).expect(2, &["cannot be used with"]);
 }

@@ -1,10 +1,10 @@
-//! JSON of the commands that act rather than show.
+//! JSON documents of the commands that act rather than show.
 
 use serde_json::Value;
 
 use crate::federation_folder::{Process, Setup, World};
 
-/// The JSON object that a process printed, among its other lines.
+/// The JSON object printed by a process, among its other lines.
 fn printed(process: &mut Process) -> Value {
     let said = process.all();
     let (from, to) = (said.find("{\n").unwrap(), said.rfind("\n}").unwrap());
@@ -60,7 +60,8 @@ fn a_federation_over_a_network_in_json() {
     assert_eq!(revoked, expected);
     let copied = world.json(&["storage", "backup", "coordinator", "copy"]);
     assert_eq!(copied["files"][0], "copy/coordinator.db");
-    // A copy stands under its name once it is whole: never over another one, and not beside half of one.
+    // A copy gets its name once it is complete: it never replaces another one, or coexists with a
+    // partial one.
     let refused = |to: &str, part: &str| {
         let output = world.output(&["storage", "backup", "coordinator", to]);
         let said = String::from_utf8(output.stderr).unwrap();
@@ -68,7 +69,7 @@ fn a_federation_over_a_network_in_json() {
     };
     refused("copy/", "copy/: exists already; name another place");
     std::fs::create_dir(world.path("half.part")).unwrap();
-    refused("half", "half.part: is left of a copy that was interrupted");
+    refused("half", "half.part: belongs to an interrupted copy");
     assert!(!world.path("copy.part").exists() && !world.path("half").exists());
     let copied = world.json(&["storage", "backup", "home0/trials.db", "trials.db"]);
     assert_eq!(copied["files"], serde_json::json!(["trials.db"]));

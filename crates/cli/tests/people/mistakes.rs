@@ -1,23 +1,23 @@
-//! Mistakes that a new user makes, as transcripts: tests/mistakes/*.trycmd, one a part of the program.
+//! Mistakes of new users, as transcripts: tests/mistakes/*.trycmd, one per part of the program.
 //!
-//! `TRYCMD=overwrite cargo test -p fedbo-cli --test people mistakes` writes down what is answered now.
+//! `TRYCMD=overwrite cargo test -p fedbo-cli --test services mistakes` records the current output.
 
 use std::net::TcpListener;
 
 #[test]
 fn mistakes() {
-    // In use from now on, by us or by whoever has it already.
+    // The port is in use from now on, by this listener or by another program.
     let _taken = TcpListener::bind("127.0.0.1:47433");
     let cases = trycmd::TestCases::new();
     for name in ["FEDBO_TOKEN", "FEDBO_LOG", "FEDBO_COORDINATOR"] {
         assert!(std::env::var_os(name).is_none(), "{name} is set");
     }
-    // Equal wherever they run.
+    // Independent of the environment.
     cases.env("LANG", "C").env("NO_COLOR", "1");
     cases.case("tests/mistakes/*.trycmd");
 }
 
-/// At least forty distinct mistakes, none of them answered twice with the same words.
+/// At least forty distinct mistakes, without duplicates.
 #[test]
 fn the_transcripts_hold_many_mistakes() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/mistakes");
@@ -33,7 +33,7 @@ fn the_transcripts_hold_many_mistakes() {
             let Some(command) = line.strip_prefix("$ ") else {
                 continue;
             };
-            // Commands that end well only prepare others.
+            // Commands that succeed only prepare others.
             if let Some(code) = lines.next_if(|next| next.starts_with("? ")) {
                 assert_ne!(code, "? 1", "an internal error: {command}");
                 let answer = lines.peek().copied().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Mistakes about TLS: each message says what to do.
+//! Mistakes about TLS: each message names the remedy.
 
 use std::process::Output;
 
@@ -6,7 +6,7 @@ use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 
 use crate::federation_folder::{Process, Setup, World};
 
-/// A coordinator with these options, its port, and a token for an agent.
+/// A coordinator started with the given options, its port, and a token for an agent.
 struct Served {
     world: World,
     _service: Process,
@@ -39,7 +39,7 @@ impl Served {
         command.output().unwrap()
     }
 
-    /// Tries to enrol an agent, which is refused; returns the message on standard error.
+    /// Tries to enrol an agent, which must fail; returns the message on standard error.
     fn refused(&self, host: &str, more: &[&str]) -> String {
         let output = self.enrol(host, more);
         let said = String::from_utf8(output.stderr).unwrap();
@@ -63,13 +63,13 @@ fn the_scheme_of_an_address_is_mended() {
     let plain = Served::start(&[], |_| {});
     let said = plain.refused("https://127.0.0.1", &[]);
     let right = format!("http://127.0.0.1:{}", plain.port);
-    contains(&said, &["no TLS is spoken there", &right, "--tls-cert"]);
+    contains(&said, &["the server does not use TLS", &right, "--tls-cert"]);
     assert!(plain.enrol("http://127.0.0.1", &[]).status.success());
 
     let secure = Served::with_certificate("certs", |world| certs(world, "certs", &[]));
     let said = secure.refused("http://127.0.0.1", &[]);
     let right = format!("https://127.0.0.1:{}", secure.port);
-    contains(&said, &["TLS is spoken there", "https:// in place of http://", &right]);
+    contains(&said, &["the server uses TLS", "https:// instead of http://", &right]);
 }
 
 #[test]
@@ -80,10 +80,10 @@ fn an_authority_that_is_not_known_is_to_be_named() {
     });
     let said = secure.refused("https://127.0.0.1", &[]);
     contains(&said, &["does not know the authority", "--ca FILE"]);
-    // One of the same name, made anew.
+    // A different authority with the same name.
     let said = secure.refused("https://127.0.0.1", &["--ca", "others/ca.pem"]);
     contains(&said, &["others/ca.pem", "authority"]);
-    assert!(said.contains("anew") || said.contains("--ca FILE"), "{said}");
+    assert!(said.contains("current file") || said.contains("--ca FILE"), "{said}");
     let enrolled = secure.enrol("https://127.0.0.1", &["--ca", "certs/ca.pem"]);
     assert!(enrolled.status.success());
 }
@@ -96,13 +96,13 @@ fn a_name_that_the_certificate_lacks_is_answered_with_those_that_it_has() {
     let said = secure.refused("https://127.0.0.1", &["--ca", "certs/ca.pem"]);
     contains(
         &said,
-        &["is for fed.example.org, localhost, and not for 127.0.0.1", "reach it by a name"],
+        &["is for fed.example.org, localhost, not for 127.0.0.1", "use a name in the certificate"],
     );
     let enrolled = secure.enrol("https://localhost", &["--ca", "certs/ca.pem"]);
     assert!(enrolled.status.success());
 }
 
-/// Writes an authority and a certificate that holds for some days, counted from today.
+/// Writes an authority and a certificate valid between two days, counted from today.
 fn dated(world: &World, folder: &str, from: i64, to: i64) {
     let now = time::OffsetDateTime::now_utc();
     let mut authority = CertificateParams::default();
@@ -111,7 +111,7 @@ fn dated(world: &World, folder: &str, from: i64, to: i64) {
     let authority_pem = authority.self_signed(&authority_key).unwrap().pem();
     let issuer = Issuer::new(authority, authority_key);
     let mut params = CertificateParams::new(["127.0.0.1".to_owned()]).unwrap();
-    // An hour more, so that days are whole also a moment later or earlier.
+    // An additional hour, so that the number of days does not change within the test.
     let at = |days: i64| now + time::Duration::days(days) + time::Duration::hours(days.signum());
     params.not_before = at(from);
     params.not_after = at(to);
@@ -135,10 +135,10 @@ fn a_certificate_out_of_its_time_is_said_to_be() {
     contains(&said, &["expired 10 days ago", "renew it", "clock"]);
     let early = Served::with_certificate("early", |world| dated(world, "early", 5, 10));
     let said = early.refused("https://127.0.0.1", &["--ca", "early/ca.pem"]);
-    contains(&said, &["begins to hold in 5 days", "clock"]);
+    contains(&said, &["becomes valid in 5 days", "clock"]);
 }
 
-/// A certificate that `openssl req -x509` makes is that of an authority, and not that of a server.
+/// A certificate from `openssl req -x509` belongs to an authority, not to a server.
 #[test]
 fn an_authority_is_no_server() {
     let own = Served::with_certificate("own", |world| {
@@ -154,7 +154,8 @@ fn an_authority_is_no_server() {
     contains(&said, &["is that of an authority", "fedbo dev certs"]);
 }
 
-/// A peer meets the same mistakes at its neighbours' addresses; it waits for them to be mended.
+/// A peer reports the same mistakes for its neighbours' addresses, and waits until they are
+/// corrected.
 #[test]
 fn a_peer_says_what_is_wrong_with_an_address_of_a_neighbour() {
     let plain = Served::start(&[], |_| {});
@@ -173,5 +174,5 @@ fn a_peer_says_what_is_wrong_with_an_address_of_a_neighbour() {
     std::fs::write(world.path("peer.toml"), peer).unwrap();
     let mut process = Process::start(&mut world.program(&["peer"]));
     let line = process.wait_for("lab 1 is away");
-    contains(&line, &["no TLS is spoken there", "http:// in place of https://"]);
+    contains(&line, &["the server does not use TLS", "http:// instead of https://"]);
 }

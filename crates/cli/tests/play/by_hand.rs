@@ -1,11 +1,11 @@
-//! Moves that are told by another process.
+//! Moves told by another process.
 
 use rustix::process::Signal;
 
 use crate::common::{Sandbox, finished, interrupt, json, wait_until};
-use crate::two_programs::{play, record, rounds, sandbox};
+use crate::play::two_programs::{play, record, rounds, sandbox};
 
-/// The rival's moves are told.
+/// The game with the rival's moves made by hand.
 fn by_hand(more: &str) -> Sandbox {
     let told = format!("by_hand = true{more}");
     sandbox(&[("command = [\"sh\", \"rival.sh\"]", &told)])
@@ -54,7 +54,7 @@ fn a_program_of_ones_own_plays_through_ask_and_tell() {
         assert_eq!(json(&ran)["round"], round);
         assert_eq!(json(&ran)["told"], "new");
     }
-    // Waiting ends with the game.
+    // Waiting ends when the game ends.
     assert_eq!(ask(&hand, &["--wait"])["round"], serde_json::Value::Null);
     let ran = finished(child);
     ran.expect(0, &["round 1 of 6 waits for rival: fedbo game tell duel.toml rival price="]);
@@ -64,7 +64,7 @@ fn a_program_of_ones_own_plays_through_ask_and_tell() {
     for (arguments, part) in [
         (
             &["game", "tell", "duel.toml", "rival", "price=0.5"][..],
-            "the game has its 6 rounds; raise rounds in the file to go on",
+            "the game has its 6 rounds; to continue, raise rounds in the file",
         ),
         (
             &["game", "tell", "duel.toml", "rival", "price=0.5", "--round", "6"],
@@ -88,31 +88,32 @@ fn a_move_may_be_told_before_play_begins_and_stands() {
     };
     let ran = tell(&["price=0.25"]);
     assert_eq!(ran.expect(0, &[]).stdout, "round 1: told: price=0.25\n");
-    // One parameter needs no name; the same once more is no other move.
+    // A single parameter needs no name; repeating the move is allowed.
     let ran = tell(&["0.25"]);
-    assert_eq!(ran.expect(0, &[]).stdout, "round 1: was told already: price=0.25\n");
+    assert_eq!(ran.expect(0, &[]).stdout, "round 1: was already told: price=0.25\n");
     assert_eq!(json(&tell(&["0.25", "--json"]))["told"], "already");
     tell(&["0.3"]).expect(
         2,
-        &["\"rival\" has told its move of round 1 already: {\"price\":0.25}, which stays"],
+        &["\"rival\" has already told its move of round 1: {\"price\":0.25}, which is final"],
     );
     let state = ask(&hand, &[]);
     assert_eq!(state["told"]["price"], 0.25);
     let ran = hand.fedbo(&["game", "ask", "duel.toml", "rival"]);
     assert!(
         ran.stdout
-            .contains("rival has told its move of round 1: price=0.25; the others are awaited"),
+            .contains("rival has told its move of round 1: price=0.25; waiting for the others"),
         "{}",
         ran.stdout
     );
-    // Played with it, and then the next one is awaited.
+    // It is played, and then the next move is awaited.
     let child = hand.start(&["play", "duel.toml", "--quiet"]);
     wait_until(|| record(&hand).lines().count() == 1);
     assert_eq!(rounds(&hand)[0]["actions"]["rival"]["price"], 0.25);
     assert_eq!(ask(&hand, &["--wait"])["round"], 2);
     tell(&["0.5", "--round", "1"]).expect(2, &["--round 1: round 2 is being played"]);
     interrupt(&child, Signal::INT);
-    finished(child).expect(130, &["interrupted after 1 round; go on with: fedbo play duel.toml"]);
+    finished(child)
+        .expect(130, &["interrupted after 1 round; continue with: fedbo play duel.toml"]);
     let ran = hand.fedbo(&["game", "ask", "duel.toml", "rival"]);
     assert!(
         ran.stdout.contains("round 2 of 6: fedbo game tell duel.toml rival price=("),
@@ -137,7 +138,7 @@ fn what_is_no_move_is_refused_in_words() {
         (
             &["shop", "price=0.5"],
             &[
-                "PLAYER = \"shop\" plays by itself (level 1); moves are told of players with by_hand = true",
+                "PLAYER = \"shop\" plays by itself (level 1); moves can be told only for players with by_hand = true",
             ],
         ),
         (&["rivla", "price=0.5"], &["PLAYER = \"rivla\": no such player; did you mean \"rival\"?"]),
@@ -171,7 +172,7 @@ fn without_a_record_in_a_file_nothing_can_be_told() {
     assert_eq!(hand.names(), names);
 }
 
-/// From the moment at which another action stands in, a move comes too late, and says so: what is told stands.
+/// Once an action was substituted, a move is too late and is refused: told moves are final.
 #[test]
 fn a_move_that_comes_too_late_is_refused() {
     let hand = by_hand("\ntimeout_s = 0.3\non_failure = \"random\"");
@@ -183,13 +184,13 @@ fn a_move_that_comes_too_late_is_refused() {
     let told = stand_in();
     hand.fedbo(&late).expect(
         2,
-        &["no move of \"rival\" came in time for round 1", &told.to_string(), "stands in"],
+        &["no move of \"rival\" arrived in time for round 1", &told.to_string(), "replaces it"],
     );
-    // Killed while the payoffs are awaited, the round keeps its stand-in.
+    // If killed while waiting for the payoffs, the round keeps its substituted action.
     interrupt(&child, Signal::KILL);
     crate::common::finished_code(&mut child);
     hand.write("open", "");
-    hand.fedbo(&late).expect(2, &["no move of \"rival\" came in time"]);
+    hand.fedbo(&late).expect(2, &["no move of \"rival\" arrived in time"]);
     let ran = hand.fedbo(&["play", "duel.toml", "--rounds", "2", "--quiet"]);
     ran.expect(0, &["warning: round 2: no action of rival: no move was told within 0.3 s"]);
     let played = rounds(&hand);
@@ -212,13 +213,14 @@ fn a_move_that_does_not_come_ends_the_run() {
     );
 }
 
-/// Rounds beyond those of the file are told of too: the line that the game asks for works as it stands.
+/// Rounds beyond those of the file can be told too: the command suggested by the game works
+/// unchanged.
 #[test]
 fn rounds_beyond_the_file_are_told_of() {
     let hand = by_hand("");
     hand.write(
         "duel.toml",
-        &crate::two_programs::duel(&[
+        &crate::play::two_programs::duel(&[
             ("command = [\"sh\", \"rival.sh\"]", "by_hand = true"),
             ("rounds = 6", "rounds = 1"),
         ]),
@@ -234,7 +236,7 @@ fn rounds_beyond_the_file_are_told_of() {
         if told == 1 {
             hand.fedbo(&["game", "tell", "duel.toml", "rival", "price=0.5"]).expect(
                 2,
-                &["the game has its 1 round; raise rounds in the file to go on, or say --rounds as fedbo play does"],
+                &["the game has its 1 round; to continue, raise rounds in the file or give --rounds as with fedbo play"],
             );
         }
     }

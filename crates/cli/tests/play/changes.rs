@@ -1,7 +1,7 @@
-//! Files, records and disks that are not as they were.
+//! Files, records and disks that have changed.
 
 use crate::common::{LOSS, allow, study, wait_until};
-use crate::two_programs::{PAYOFFS, RIVAL, duel, play, record, results_of, rounds, sandbox};
+use crate::play::two_programs::{PAYOFFS, RIVAL, duel, play, record, results_of, rounds, sandbox};
 
 #[test]
 fn what_a_game_is_may_not_change_and_the_key_is_named() {
@@ -26,10 +26,10 @@ fn what_a_game_is_may_not_change_and_the_key_is_named() {
         ),
         (
             "level = 1",
-            "level = 1\nucb_multiplier = 2.0",
+            "level = 1\nucb_multiplier = 3.0",
             "players.shop.ucb_multiplier",
+            "3.0",
             "2.0",
-            "4.0",
         ),
         (
             "level = 1",
@@ -57,7 +57,7 @@ fn what_a_game_is_may_not_change_and_the_key_is_named() {
     ] {
         let text = duel(&[(from, to)]);
         begun.write("duel.toml", &text);
-        // The line of the key, where the file has it.
+        // Line of the key, if the file has it.
         let name = key.rsplit('.').next().unwrap_or(key);
         let begins = |line: &str| line.starts_with(&format!("{name} = ")) && to.contains(line);
         let line = text.lines().position(begins);
@@ -72,10 +72,10 @@ fn what_a_game_is_may_not_change_and_the_key_is_named() {
             ran.expect(
                 2,
                 &[
-                    "duel.db: it holds the game with other settings: ",
+                    "duel.db: it holds the game with different settings: ",
                     &says,
                     &has,
-                    "name another storage, or put the file back",
+                    "name another storage, or restore the file",
                 ],
             );
             assert!(ran.stdout.is_empty(), "{}", ran.stdout);
@@ -118,14 +118,14 @@ fn what_is_no_record_is_left_alone() {
     let other = sandbox(&[]);
     other
         .fedbo(&["game", "record", "duel.toml"])
-        .expect(2, &["duel.db: no game is kept there yet; begin it with fedbo play"]);
+        .expect(2, &["duel.db: no game is stored there yet; start it with fedbo play"]);
     assert!(!other.path("duel.db").exists());
     for bytes in ["", "no database", &"x".repeat(9000)] {
         std::fs::write(other.path("duel.db"), bytes).expect("a writable folder");
         for command in [&["play", "duel.toml"][..], &["game", "record", "duel.toml"]] {
             let ran = other.fedbo(command);
             if bytes.is_empty() {
-                continue; // an empty file is one that a game may be begun in
+                continue; // an empty file may become a record
             }
             ran.expect(2, &["duel.db: "]);
             let kept = std::fs::read_to_string(other.path("duel.db")).expect("it was there");
@@ -133,7 +133,7 @@ fn what_is_no_record_is_left_alone() {
         }
         std::fs::remove_file(other.path("duel.db")).expect("it was there");
     }
-    // A study's.
+    // A study's storage.
     other.write("s.toml", &study(3, "sobol", LOSS));
     other.fedbo(&["tune", "s.toml"]).expect(0, &[]);
     let before = other.fedbo(&["export", "s.toml"]).stdout;
@@ -143,13 +143,13 @@ fn what_is_no_record_is_left_alone() {
     }
     std::fs::rename(other.path("duel.db"), other.path("study.db")).expect("our own file");
     assert_eq!(other.fedbo(&["export", "s.toml"]).stdout, before);
-    // And a game's is no study's.
+    // A game's record is not a study's storage.
     play(&other).expect(0, &[]);
     let text = study(3, "sobol", LOSS).replace("study.db", "duel.db");
     other.write("s.toml", &text);
     other.fedbo(&["tune", "s.toml"]).expect(2, &["duel.db"]);
     assert_eq!(rounds(&other).len(), 6);
-    // A folder, and a place that is not there.
+    // A folder, and a nonexistent place.
     std::fs::create_dir(other.path("folder.db")).expect("a writable folder");
     other.write("duel.toml", &duel(&[("sqlite:duel.db", "sqlite:folder.db")]));
     let ran = play(&other);
@@ -171,14 +171,14 @@ fn results_of_something_else_are_not_overwritten() {
     );
     assert!(!other.path("dual.db").exists());
     assert_eq!(results_of(&other, "shop").len(), 6);
-    // A federation may have the game's name.
+    // A federation may have the same name as the game.
     let path = other.path("results/duel/results.csv");
     let results = std::fs::read_to_string(&path).expect("results");
     std::fs::write(&path, results.replace(",rival,", ",site,")).expect("writable");
     play(&other).expect(2, &["results/duel holds the results of something else"]);
     std::fs::write(&path, &results[..results.len() - 9]).expect("writable");
     play(&other).expect(2, &["results/duel/results.csv", "move that file away", "--out"]);
-    // Results that were lost are written again from the record.
+    // Lost results are rewritten from the record.
     std::fs::write(&path, "").expect("writable");
     play(&other).expect(0, &[]);
     assert_eq!(results_of(&other, "shop").len(), 6);
@@ -215,7 +215,7 @@ fn a_disk_that_is_full_keeps_what_was_played() {
     let whole = sandbox(&[("rounds = 6", "rounds = 12")]);
     play(&whole).expect(0, &[]);
     let cut = sandbox(&[("rounds = 6", "rounds = 12")]);
-    // The disk is full while the payoffs of round 8 are awaited.
+    // The disk becomes full while round 8 waits for its payoffs.
     let full = "if [ $FEDBO_ROUND = 8 ] && [ ! -e full ]; then touch full; prlimit --pid $PPID --fsize=1000:; fi";
     cut.write("payoffs.sh", &format!("{full}\n{PAYOFFS}"));
     let ran = cut.limited("", &["play", "duel.toml"]);
@@ -223,7 +223,7 @@ fn a_disk_that_is_full_keeps_what_was_played() {
     assert_eq!(rounds(&cut).len(), 7);
     play(&cut).expect(0, &[]);
     assert_eq!(record(&cut), record(&whole));
-    // Full from the beginning.
+    // Full from the start.
     let never = sandbox(&[]);
     never.limited("ulimit -f 0;", &["play", "duel.toml"]).expect(4, &["error: "]);
     play(&never).expect(0, &[]);
@@ -239,18 +239,18 @@ fn a_record_that_is_deleted_meanwhile_is_missed() {
         ),
     );
     play(&cut)
-        .expect(4, &["duel.db: the file is no longer where it was when the game began to use it"]);
+        .expect(4, &["duel.db: the file was moved, removed or replaced while the game used it"]);
     assert!(!cut.path("duel.db").exists());
-    // The same of one that is told to.
+    // The same for a record that receives moves.
     let hand = sandbox(&[("command = [\"sh\", \"rival.sh\"]", "by_hand = true")]);
     let child = hand.start(&["play", "duel.toml", "--quiet"]);
     wait_until(|| hand.path("duel.db").exists());
     std::thread::sleep(std::time::Duration::from_millis(300));
     std::fs::remove_file(hand.path("duel.db")).expect("it was there");
-    crate::common::finished(child).expect(4, &["no longer where it was"]);
+    crate::common::finished(child).expect(4, &["was moved, removed or replaced"]);
 }
 
-/// A kill between a record's layout and its first line leaves a record without a game.
+/// A kill between a record's layout and its first row leaves a record without a game.
 #[test]
 fn a_record_without_a_game_is_one_that_is_not_begun() {
     let cut = sandbox(&[]);
@@ -262,12 +262,12 @@ fn a_record_without_a_game_is_one_that_is_not_begun() {
         .expect("our own file");
     drop(connection);
     cut.fedbo(&["game", "record", "duel.toml"])
-        .expect(2, &["no game is kept there yet; begin it with fedbo play"]);
+        .expect(2, &["no game is stored there yet; start it with fedbo play"]);
     play(&cut).expect(0, &[]);
     assert_eq!(rounds(&cut).len(), 6);
 }
 
-/// Nothing that was written is changed afterwards, whoever tries.
+/// Written data cannot be changed afterwards by any program.
 #[test]
 fn a_record_refuses_to_be_rewritten() {
     let kept = sandbox(&[]);

@@ -1,7 +1,7 @@
-//! Two processes that play one game.
+//! Two processes that play the same game.
 
 use crate::common::{finished, wait_until};
-use crate::two_programs::{PAYOFFS, play, record, rounds, sandbox};
+use crate::play::two_programs::{PAYOFFS, play, record, rounds, sandbox};
 
 #[test]
 fn one_folder_of_results_is_written_by_one_process() {
@@ -16,13 +16,14 @@ fn one_folder_of_results_is_written_by_one_process() {
     assert_eq!(rounds(&sandbox).len(), 6);
 }
 
-/// With other folders both begin; who comes second to a round ends, and the record is that of one game.
+/// With different folders both start; the process that is second in a round ends, and the record is
+/// that of a single game.
 #[test]
 fn who_is_overtaken_ends_and_the_record_is_whole() {
     let whole = sandbox(&[]);
     play(&whole).expect(0, &[]);
     let both = sandbox(&[]);
-    // Both play the payoffs of round 3 before either may write it down.
+    // Both compute the payoffs of round 3 before either can write them.
     both.write(
         "payoffs.sh",
         &format!(
@@ -43,11 +44,11 @@ fn who_is_overtaken_ends_and_the_record_is_whole() {
     codes.sort_unstable();
     assert_eq!(codes, [Some(0), Some(2)], "{} {}", ran[0].stderr, ran[1].stderr);
     let loser = ran.iter().find(|ran| ran.code == Some(2)).expect("one");
-    loser.expect(2, &["was played by another process meanwhile; let one process play a game"]);
+    loser.expect(2, &["was meanwhile played by another process; run only one process per game"]);
     assert_eq!(record(&both), record(&whole));
 }
 
-/// Programs that answer differently each time they are asked: the first answer stands, for both.
+/// Programs that answer differently each time: the first answer is final for both processes.
 #[test]
 fn a_move_that_another_process_has_noted_stands() {
     let both = sandbox(&[("rounds = 6", "rounds = 30")]);
@@ -63,7 +64,7 @@ fn a_move_that_another_process_has_noted_stands() {
     assert!(n_done >= 1, "{} {}", ended[0].stderr, ended[1].stderr);
     for ran in &ended {
         if ran.code != Some(0) {
-            ran.expect(2, &["was played by another process meanwhile"]);
+            ran.expect(2, &["was meanwhile played by another process"]);
         }
     }
     let played = rounds(&both);
@@ -71,11 +72,12 @@ fn a_move_that_another_process_has_noted_stands() {
     for (index, round) in played.iter().enumerate() {
         assert_eq!(round["round"], index + 1);
     }
-    // What is noted of a round can be gone on with.
+    // A partly recorded round can be continued.
     both.fedbo(&["play", "duel.toml", "--rounds", "31"]).expect(0, &[]);
 }
 
-/// Of many who tell different moves at the same moment, one is taken, and all others hear which one.
+/// If many processes tell different moves at the same time, one is accepted, and the others are
+/// told which.
 #[test]
 fn one_of_many_moves_stands() {
     let hand = sandbox(&[("command = [\"sh\", \"rival.sh\"]", "by_hand = true")]);
@@ -91,7 +93,7 @@ fn one_of_many_moves_stands() {
     };
     for (index, ran) in ended.iter().enumerate() {
         if index != taken {
-            ran.expect(2, &["\"rival\" has told its move of round 1 already"]);
+            ran.expect(2, &["\"rival\" has already told its move of round 1"]);
         }
     }
     let state = hand.fedbo(&["game", "ask", "duel.toml", "rival", "--json"]);

@@ -1,9 +1,11 @@
-//! Players and payoffs that crash, answer nonsense or take too long.
+//! Players and payoffs that crash, give invalid answers or time out.
 
 use crate::common::json;
-use crate::two_programs::{PAYOFFS, RIVAL, broken_in, play, record, results_of, rounds, sandbox};
+use crate::play::two_programs::{
+    PAYOFFS, RIVAL, broken_in, play, record, results_of, rounds, sandbox,
+};
 
-/// Commands of a player that fail, and what is said of each.
+/// Failing commands of a player, and the message for each.
 const BROKEN: [(&str, &str); 9] = [
     (
         "echo no more stock >&2; exit 3",
@@ -41,14 +43,14 @@ fn a_player_who_fails_ends_the_run_and_the_same_line_goes_on() {
             &[
                 "error: round 3: no action of \"rival\": ",
                 cause,
-                "the game ends after 2 rounds, which are kept; go on with: fedbo play duel.toml\n",
+                "the game ends after 2 rounds, which are kept; continue with: fedbo play duel.toml\n",
             ],
         );
         assert!(ran.stdout.contains("mean payoff"), "{}", ran.stdout);
         assert_eq!(record(&cut).lines().count(), 2);
         assert_eq!(results_of(&cut, "rival").len(), 2);
         cut.write("mended", "");
-        // Its own time may be too short on a busy machine.
+        // Its time limit may be too short on a busy machine.
         let file = std::fs::read_to_string(cut.path("duel.toml")).expect("our own file");
         cut.write("duel.toml", &file.replace("timeout_s = 1.5\n", ""));
         play(&cut).expect(0, &[]);
@@ -65,8 +67,8 @@ fn stand_ins_are_random_or_the_last_action_and_are_recorded() {
         kept.write("rival.sh", &broken_in("1|3|5", broken, RIVAL));
         let ran = kept.fedbo(&["play", "duel.toml", "--json"]);
         let what = match kind {
-            "repeat" => "its last action stands in",
-            _ => "a random action stands in",
+            "repeat" => "its last action is used",
+            _ => "a random action is used",
         };
         ran.expect(0, &["warning: round 3: no action of rival: ", what]);
         let closing = json(&ran);
@@ -81,7 +83,7 @@ fn stand_ins_are_random_or_the_last_action_and_are_recorded() {
                 assert!(stand_ins.is_empty(), "{round}");
                 continue;
             }
-            // There is nothing to repeat in the first round.
+            // There is no earlier action to repeat in the first round.
             let expected = if index == 0 { "random" } else { kind };
             assert_eq!(stand_ins[0]["player"], "rival");
             assert_eq!(stand_ins[0]["kind"], expected);
@@ -96,7 +98,7 @@ fn stand_ins_are_random_or_the_last_action_and_are_recorded() {
         let action_substituted = format!("stand-in: {kind}");
         let expected = ["stand-in: random", "program", &action_substituted, "program"];
         assert_eq!(sources[..4], expected);
-        // The same seed, the same failures: the same stand-ins.
+        // The same seed and the same failures give the same substituted actions.
         let again = sandbox(&[("grid = 21", &on_failure)]);
         again.write("rival.sh", &broken_in("1|3|5", broken, RIVAL));
         play(&again).expect(0, &["warning: round 5"]);
@@ -114,7 +116,7 @@ fn failures_in_a_row_end_a_game_that_would_go_on() {
         ("grid = 21", "on_failure = \"repeat\"\ngrid = 21"),
     ];
     let cut = sandbox(&changes);
-    // Two in a row, one that comes, and then none any more.
+    // Two failures in a row, one success, then only failures.
     cut.write("rival.sh", &broken_in("2|3|5|6|7", "exit 1", RIVAL));
     play(&cut).expect(
         7,
@@ -124,13 +126,13 @@ fn failures_in_a_row_end_a_game_that_would_go_on() {
         ],
     );
     assert_eq!(rounds(&cut).len(), 6);
-    // Nobody counts what an earlier run saw.
+    // Failures of earlier runs do not count.
     cut.write("mended", "");
     play(&cut).expect(0, &[]);
     assert_eq!(rounds(&cut).len(), 12);
 }
 
-/// Commands of the payoffs that fail, and what is said of each.
+/// Failing commands of the payoffs, and the message for each.
 const LOST: [(&str, &str); 8] = [
     (
         "echo shops are closed >&2; exit 3",
@@ -144,7 +146,7 @@ const LOST: [(&str, &str); 8] = [
     ("echo 1; exit", "it printed \"1\", expected"),
     ("echo 1 2 3; exit", "it printed \"1 2 3\", expected"),
     ("echo '{\"shop\": 1, \"rivla\": 2}'; exit", "rivla"),
-    ("echo nan nan; exit", "the payoff of \"shop\" is no finite number"),
+    ("echo nan nan; exit", "the payoff of \"shop\" is not a finite number"),
     ("sleep 9", "killed after its timeout of 1.5 s"),
 ];
 
@@ -158,7 +160,7 @@ fn payoffs_that_fail_end_the_run_or_are_lost() {
         let short = |on_failure: &str| {
             let timeout = if broken.starts_with("sleep") { "1.5" } else { "20" };
             let text = format!("timeout_s = {timeout}\non_failure = \"{on_failure}\"");
-            crate::two_programs::duel(&[("timeout_s = 20", &text)])
+            crate::play::two_programs::duel(&[("timeout_s = 20", &text)])
         };
         cut.write("duel.toml", &short("stop"));
         cut.write("payoffs.sh", &broken_in("4", broken, PAYOFFS));
@@ -171,7 +173,7 @@ fn payoffs_that_fail_end_the_run_or_are_lost() {
             ],
         );
         assert_eq!(record(&cut).lines().count(), 3);
-        // The rival has told its move: nobody asks it for another one.
+        // The rival has already told its move, so it is not asked for another one.
         cut.write("rival.sh", &broken_in("4", "exit 9", RIVAL));
         cut.write("duel.toml", &short("go-on"));
         play(&cut).expect(0, &["warning: round 4: payoffs lost: ", cause]);
@@ -190,7 +192,7 @@ fn payoffs_that_fail_end_the_run_or_are_lost() {
             assert!(rows[3]["status"].starts_with("failed"), "{:?}", rows[3]);
             assert_eq!(rows[4]["status"], "ok");
         }
-        // What comes before does not depend on it.
+        // Earlier rounds do not depend on it.
         let before = |text: &str| text.lines().take(3).map(str::to_owned).collect::<Vec<_>>();
         assert_eq!(before(&record(&cut)), before(&expected));
     }
@@ -247,7 +249,7 @@ fn a_game_that_fails_at_once_says_so_and_is_begun() {
     assert_eq!(record(&cut), "");
 }
 
-/// In memory nothing can be gone on with, and the way to keep a game is named.
+/// A game in memory cannot be continued, and the message names the way to keep it.
 #[test]
 fn a_game_in_memory_that_fails_is_lost() {
     let cut = sandbox(&[("storage = \"sqlite:duel.db\"\n", "")]);

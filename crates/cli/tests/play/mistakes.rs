@@ -1,9 +1,9 @@
-//! Mistakes in a `game.toml`: the exit code is 2, the message has the file, the line, the key, the value and the way out, and nothing is
-//! created.
+//! Mistakes in a `game.toml`: the exit code is 2, the message has the file, the line, the key, the
+//! value and the remedy, and nothing is created.
 
-use crate::two_programs::{duel, sandbox};
+use crate::play::two_programs::{duel, sandbox};
 
-/// Plays the good file with one text replaced by another.
+/// Plays the valid file with one text replaced by another.
 pub(crate) fn refused(from: &str, to: &str, parts: &[&str]) {
     refused_text(&duel(&[(from, to)]), parts);
 }
@@ -42,7 +42,7 @@ fn of_the_game() {
     refused(
         "name = \"duel\"",
         "name = \"a/b\"",
-        &["line 2: game.name = \"a/b\", expected a name that can be a folder's"],
+        &["line 2: game.name = \"a/b\", expected a name that is valid for a folder"],
     );
     refused("initial = 2", "initial = -1", &["line 4: game.initial = -1"]);
     refused("seed = 3", "seed = -3", &["line 5: game.seed = -3"]);
@@ -205,17 +205,17 @@ fn of_names_and_numbers_of_players() {
     refused_text(
         &text.replace("players.rival", "players.\"two words\""),
         &[
-            "player \"two words\": a name has no space, dot, brace or =, as {NAME.PARAMETER} stands in commands",
+            "player \"two words\": a name must not have a space, dot, brace or =, because commands contain {NAME.PARAMETER}",
         ],
     );
     refused_text(
         &text.replace("players.rival", "players.\"a/b\""),
-        &["a name that can be a folder's"],
+        &["a name that is valid for a folder"],
     );
     let (alone, _) = text.split_once("[players.rival]").expect("a table");
     refused_text(
         alone,
-        &["a game has 2 to 16 players, found 1; one alone tunes with a study.toml and fedbo tune"],
+        &["a game has 2 to 16 players, found 1; for one player use a study.toml and fedbo tune"],
     );
     let (head, _) = text.split_once("[players.shop]").expect("a table");
     refused_text(head, &["[players] is missing; add a [players.NAME] table for each player"]);
@@ -234,7 +234,7 @@ fn of_names_and_numbers_of_players() {
     sandbox.fedbo(&["play", "duel.toml"]).expect(0, &[]);
 }
 
-/// A file of another kind is answered with the command that it is for.
+/// For a file of another kind, the message names its command.
 #[test]
 fn files_of_other_kinds_name_their_command() {
     let sandbox = sandbox(&[]);
@@ -250,7 +250,7 @@ fn files_of_other_kinds_name_their_command() {
     }
 }
 
-/// A choice within a script would be run with it (INV-24).
+/// A choice inside a script would be executed with it (INV-24).
 #[test]
 fn of_a_choice_within_a_script() {
     let by_shell = ("[\"sh\", \"payoffs.sh\"", "[\"sh\", \"-c\", \"echo {rival.mood}\"");
@@ -258,7 +258,7 @@ fn of_a_choice_within_a_script() {
     refused_text(
         &format!("{}\n{mood}", duel(&[by_shell])),
         &[
-            "line 9: payoffs.command[2] = \"echo {rival.mood}\": sh runs this",
+            "line 9: payoffs.command[2] = \"echo {rival.mood}\": {rival.mood} is text",
             "\"{rival.mood}\"]",
             "FEDBO_ACTIONS",
         ],

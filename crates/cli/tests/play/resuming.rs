@@ -1,13 +1,14 @@
-//! Games that are killed or interrupted in the middle of a round, and go on as if nothing had been.
+//! Games that are killed or interrupted in the middle of a round, and continue as if they had not
+//! been.
 
 use rustix::process::Signal;
 
 use crate::common::{Sandbox, finished, finished_code, interrupt, json, wait_until};
-use crate::two_programs::{
+use crate::play::two_programs::{
     PAYOFFS, RIVAL, broken_in, duel, play, record, results_of, rounds, sandbox,
 };
 
-/// Payoffs that say which round they play, and take their time in the round that the file `hold` names.
+/// Payoffs that record their round, and are slow in the round named in the file `hold`.
 const SLOW: &str = r#"echo "$FEDBO_ROUND" >> log
 if [ "$FEDBO_ROUND" = "$(cat hold)" ]; then exec sleep 4; fi
 "#;
@@ -17,7 +18,8 @@ fn log(sandbox: &Sandbox) -> Vec<String> {
     text.lines().map(str::to_owned).collect()
 }
 
-/// Ends a game in the middle of these rounds, and compares its record with one that nobody ended.
+/// Ends a game in the middle of these rounds, and compares its record with that of an uninterrupted
+/// game.
 fn takes_the_same_course(text: &str, payoffs: &str, ends: &[(usize, Signal)]) {
     let with_scripts = || {
         let sandbox = Sandbox::new();
@@ -42,17 +44,19 @@ fn takes_the_same_course(text: &str, payoffs: &str, ends: &[(usize, Signal)]) {
             assert_eq!(finished_code(&mut child), None);
         } else {
             let ran = finished(child);
-            let said =
-                format!("interrupted after {} rounds; go on with: fedbo play duel.toml", round - 1);
+            let said = format!(
+                "interrupted after {} rounds; continue with: fedbo play duel.toml",
+                round - 1
+            );
             ran.expect(130, &["stopping: ", &said]);
         }
         assert_eq!(rounds(&cut).len(), round - 1);
-        // The round is played again from its beginning.
+        // The round is played again from the start.
         cut.write("hold", "none\n");
         cut.write("log", "");
     }
     let ran = cut.fedbo(&["play", "duel.toml"]);
-    ran.expect(0, &["duel: goes on after "]);
+    ran.expect(0, &["duel: continues after "]);
     assert_eq!(record(&cut), expected);
     assert_eq!(results_of(&cut, "shop").len(), rounds(&whole).len());
 }
@@ -82,7 +86,7 @@ fn levels_1_and_2_with_continuous_actions() {
     takes_the_same_course(&text, PAYOFFS, &ENDS);
 }
 
-/// Levels 0 to 2 and a program, grids beside continuous actions, and payoffs that are lost at times.
+/// Levels 0 to 2 and a program, grids and continuous actions, and some lost payoffs.
 #[test]
 fn four_players() {
     let third = r#"
@@ -130,7 +134,7 @@ fn equal_seeds_give_equal_games_and_other_seeds_others() {
     let first = of("seed = 3", "rounds = 6");
     assert_eq!(of("seed = 3", "rounds = 6"), first);
     assert_ne!(of("seed = 4", "rounds = 6"), first);
-    // More rounds are the same game for longer.
+    // More rounds extend the same game.
     assert!(of("seed = 3", "rounds = 9").starts_with(&first));
 }
 
@@ -146,7 +150,8 @@ fn a_complete_game_stays_and_more_rounds_extend_it() {
         .fedbo(&["play", "duel.toml"])
         .expect(0, &["duel: complete, 6 rounds of 6; there is nothing left to do"]);
     sandbox.write("payoffs.sh", PAYOFFS);
-    // The old results are replaced at once and not written over: a reader, or a kill, finds a whole file at any moment.
+    // The results file is replaced atomically rather than overwritten: a reader or a kill finds a
+    // complete file at any moment.
     let path = sandbox.path("results/duel/results.csv");
     let written = std::fs::read_to_string(&path).expect("results");
     let mut reader = std::fs::File::open(&path).expect("results");
@@ -185,7 +190,8 @@ fn a_complete_game_stays_and_more_rounds_extend_it() {
         .expect(2, &["--rounds", "from 1 to 20000"]);
 }
 
-/// A player's program is told who it is and all that was played; the payoffs are told what everybody did. Both run in the file's folder.
+/// A player's program gets its name and all rounds so far; the payoffs get everybody's actions.
+/// Both run in the file's folder.
 #[test]
 fn programs_are_told_what_they_need() {
     let folder = Sandbox::new();
@@ -245,7 +251,7 @@ fn ctrl_c_while_a_program_thinks() {
     assert_eq!(record(&cut), record(&whole));
 }
 
-/// The highest level that a file may have is kept, read and gone on with.
+/// The highest allowed level can be stored, read and continued.
 #[test]
 fn the_highest_level_is_kept_and_read() {
     let high =
@@ -256,7 +262,8 @@ fn the_highest_level_is_kept_and_read() {
     assert_eq!(rounds(&high).len(), 4);
 }
 
-/// Wherever the kill comes, what a reader has seen stays, and the game goes on as one that nobody killed.
+/// After a kill at any moment, all rounds seen by a reader remain, and the game continues like an
+/// uninterrupted one.
 #[test]
 fn a_game_that_is_killed_fifteen_times_loses_no_round() {
     let changes = [
@@ -273,7 +280,8 @@ fn a_game_that_is_killed_fifteen_times_loses_no_round() {
     let whole = with_scripts();
     let begun = std::time::Instant::now();
     play(&whole).expect(0, &[]);
-    // Fifteen processes that live up to a fifth of that get well into the game, on a slow machine too.
+    // Fifteen processes that live up to a fifth of that time get well into the game, even on a slow
+    // machine.
     let at_most = (begun.elapsed() / 5).as_millis().max(1);
     let cut = with_scripts();
     let mut moment = 7_u64;
@@ -300,7 +308,7 @@ fn a_game_that_is_killed_fifteen_times_loses_no_round() {
     assert_eq!(record(&cut), record(&whole));
 }
 
-/// Names that have no room in their column are cut there and whole everywhere else.
+/// Names too long for their column are cut there and complete everywhere else.
 #[test]
 fn long_names_are_cut_in_the_table_of_rounds() {
     let name = "größter-anzunehmender-spieler-mit-sehr-langem-namen";
@@ -318,7 +326,7 @@ fn long_names_are_cut_in_the_table_of_rounds() {
     assert!(ran.stdout.contains(name), "{}", ran.stdout);
 }
 
-/// `examples/pricing.toml` as it is: both shops reason, and earn more than at random.
+/// `examples/pricing.toml` unchanged: both shops reason, and earn more than at random.
 #[test]
 #[ignore = "python: run by cargo xtask test --all"]
 fn the_example_of_the_readme_is_played() {

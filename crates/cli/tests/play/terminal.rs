@@ -1,12 +1,12 @@
-//! A player whose moves are typed.
+//! A player with typed moves.
 
 use std::io::{Read as _, Write as _};
 use std::sync::{Arc, Mutex};
 
 use crate::common::{Sandbox, finished_code, terminal, wait_until};
-use crate::two_programs::{rounds, sandbox};
+use crate::play::two_programs::{rounds, sandbox};
 
-/// A person at a terminal: what stands there, and the keyboard.
+/// A person at a terminal: the screen and the keyboard.
 struct Person {
     screen: Arc<Mutex<String>>,
     keyboard: std::fs::File,
@@ -72,7 +72,7 @@ fn moves_are_typed_and_wrong_ones_typed_again() {
     assert_eq!(rounds(&sandbox).len(), 0);
     person.types("price=0.5\n");
     person.waits_for("round 2 of 3, rival: your move?");
-    // Another terminal may be faster.
+    // A move from another terminal may come first.
     sandbox.fedbo(&["game", "tell", "duel.toml", "rival", "0.25"]).expect(0, &[]);
     person.waits_for("round 3 of 3, rival: your move?");
     person.types("  1  \n");

@@ -1,4 +1,4 @@
-//! The game of these tests: a player who reasons and one who is a program, with payoffs by a shell script.
+//! The game of these tests: a reasoning player and a program, with payoffs from a shell script.
 
 use crate::common::{Ran, Sandbox};
 
@@ -33,14 +33,14 @@ low = 0.0
 high = 1.0
 "#;
 
-/// Prints what both earn.
+/// Prints the payoffs of both players.
 pub(crate) const PAYOFFS: &str = r#"awk -v a="$1" -v b="$2" 'BEGIN { printf "%.17g %.17g\n", 1 - (a - b) ^ 2, b * (a - b / 2) }'"#;
 
-/// Prints the rival's action, another one in each round.
+/// Prints the rival's action, a different one in each round.
 pub(crate) const RIVAL: &str =
     r#"awk -v r="$FEDBO_ROUND" 'BEGIN { print "{\"price\": " (r * 7) % 21 / 20 "}" }'"#;
 
-/// The file of the game, texts in it replaced by others.
+/// The game's file, with texts replaced.
 pub(crate) fn duel(changes: &[(&str, &str)]) -> String {
     let mut text = FILE.to_owned();
     for (from, to) in changes {
@@ -50,7 +50,7 @@ pub(crate) fn duel(changes: &[(&str, &str)]) -> String {
     text
 }
 
-/// A folder with the game in `duel.toml`, and its scripts.
+/// A folder with the game in `duel.toml` and its scripts.
 pub(crate) fn sandbox(changes: &[(&str, &str)]) -> Sandbox {
     let sandbox = Sandbox::new();
     sandbox.write("duel.toml", &duel(changes));
@@ -59,17 +59,17 @@ pub(crate) fn sandbox(changes: &[(&str, &str)]) -> Sandbox {
     sandbox
 }
 
-/// A script that does something else in some rounds, unless there is a file `mended`.
+/// A script that behaves differently in some rounds, unless a file `mended` exists.
 pub(crate) fn broken_in(rounds: &str, broken: &str, script: &str) -> String {
     format!("if [ ! -e mended ]; then case $FEDBO_ROUND in {rounds}) {broken};; esac; fi\n{script}")
 }
 
-/// Plays it without a word.
+/// Plays the game quietly.
 pub(crate) fn play(sandbox: &Sandbox) -> Ran {
     sandbox.fedbo(&["play", "duel.toml", "--quiet"])
 }
 
-/// The record, a JSON object a line.
+/// The record, one JSON object per line.
 pub(crate) fn record(sandbox: &Sandbox) -> String {
     let ran = sandbox.fedbo(&["game", "record", "duel.toml", "--json"]);
     ran.expect(0, &[]);
@@ -83,7 +83,7 @@ pub(crate) fn rounds(sandbox: &Sandbox) -> Vec<serde_json::Value> {
     rounds.collect::<Result<_, _>>().expect("JSON on each line")
 }
 
-/// The rows of `results.csv` about a player, each its columns by name.
+/// Rows of `results.csv` about a player, with columns by name.
 pub(crate) fn results_of(sandbox: &Sandbox, player: &str) -> Vec<crate::common::Exported> {
     let path = sandbox.path("results/duel/results.csv");
     let mut reader = csv::Reader::from_path(path).expect("results");

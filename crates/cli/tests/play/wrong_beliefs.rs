@@ -1,7 +1,7 @@
-//! Mistakes in what a `game.toml` says of levels, beliefs, strategies and models.
+//! Mistakes in the levels, beliefs, strategies and models of a `game.toml`.
 
-use crate::mistakes::{LEVEL, RIVAL, refused, refused_text};
-use crate::two_programs::{duel, sandbox};
+use crate::play::mistakes::{LEVEL, RIVAL, refused, refused_text};
+use crate::play::two_programs::{duel, sandbox};
 
 #[test]
 fn of_minds() {
@@ -20,7 +20,7 @@ fn of_minds() {
     refused(
         LEVEL,
         &shop("believes.shop.level = 0"),
-        &["line 15", "players.shop.believes.shop: shop believes nothing of itself; remove it"],
+        &["line 15", "players.shop.believes.shop: shop has no beliefs about itself; remove it"],
     );
     refused(
         LEVEL,
@@ -36,27 +36,27 @@ fn of_minds() {
         LEVEL,
         &shop("believes.rival.level = 1"),
         &[
-            "players.shop: it believes that the others reason at level 1 at most, to which level 2 responds, not 1; set level = 2",
+            "players.shop: it believes that the others reason at level 1 at most, and level 2 responds to that, not 1; set level = 2",
         ],
     );
     refused(
         LEVEL,
         "level = 3\nbelieves.rival.level = 0\n",
         &[
-            "at level 0 at most, to which level 1 responds, not 3; set level = 1, or believe level = 2 of one of them",
+            "at level 0 at most, and level 1 responds to that, not 3; set level = 1, or believe level = 2 of one of them",
         ],
     );
     refused(
         LEVEL,
         "level = 0\nbelieves.rival.level = 0\n",
         &[
-            "players.shop: at level 0 nobody thinks of the others; remove believes, or choose level = 1",
+            "players.shop: a player at level 0 ignores the others; remove believes, or choose level = 1",
         ],
     );
     refused(
         LEVEL,
         "level = 0\nexpectation = \"lite\"\n",
-        &["at level 0 nobody thinks of the others; remove expectation"],
+        &["a player at level 0 ignores the others; remove expectation"],
     );
     refused(
         LEVEL,
@@ -93,7 +93,7 @@ fn of_minds() {
     refused(
         LEVEL,
         &shop("believes.rival.expectation = \"exact\""),
-        &["players.shop.believes.rival: at level 0 nobody thinks of the others"],
+        &["players.shop.believes.rival: a player at level 0 ignores the others"],
     );
     refused(
         LEVEL,
@@ -110,20 +110,20 @@ fn of_minds() {
         &shop("believes.rival.level0 = [1.0]"),
         &["players.shop.believes.rival.level0 = [1.0], expected 21 weights"],
     );
-    // With what the others may do.
+    // In combination with the other players' actions.
     let without_grid =
         duel(&[(LEVEL, "level = 1\nexpectation = \"exact\"\n"), ("grid = 21\n", "")]);
     refused_text(
         &without_grid,
         &[
-            "players.shop.expectation = \"exact\" needs finitely many actions of the others, and those of rival are continuous; set players.rival.grid, or expectation = 500 draws",
+            "players.shop.expectation = \"exact\" needs finitely many actions of the others, but those of rival are continuous; set players.rival.grid, or expectation = 500 draws",
         ],
     );
     let without_grid = duel(&[("level = 1\ngrid = 11\n", "level = 1\nlevel0 = \"gp-mw\"\n")]);
     refused_text(
         &without_grid,
         &[
-            "players.shop.level0 = \"gp-mw\" needs finitely many actions, and those of shop are continuous; set players.shop.grid",
+            "players.shop.level0 = \"gp-mw\" needs finitely many actions, but those of shop are continuous; set players.shop.grid",
         ],
     );
     let without_range =
@@ -131,12 +131,12 @@ fn of_minds() {
     refused_text(
         &without_range,
         &[
-            "players.shop.level0 = \"exp3\" needs to know between which numbers payoffs lie; add range = [LEAST, LARGEST] to [payoffs], or payoff_range to [players.shop]",
+            "players.shop.level0 = \"exp3\" needs the range of the payoffs; add range = [LEAST, LARGEST] to [payoffs], or payoff_range to [players.shop]",
         ],
     );
 }
 
-/// Levels and grids that only more than two players make too much of.
+/// Levels and grids that are too large only for more than two players.
 #[test]
 fn of_minds_of_many() {
     let third = |level: &str, grid: &str| {
@@ -153,13 +153,14 @@ fn of_minds_of_many() {
     refused_text(
         &third("level = 1\nexpectation = \"exact\"\n", "grid = 600"),
         &[
-            "line 15: players.shop.expectation = \"exact\" is for up to 262144 joint actions of the others, and here are 360000",
+            "line 15: players.shop.expectation = \"exact\" is for up to 262144 joint actions of the others, but there are 360000",
             "expectation = 500 draws",
         ],
     );
 }
 
-/// A player at level 1 and one of two others who are many but reason: nothing is listed of those who do one thing.
+/// A player at level 2 believes that one opponent is at level 0 and the other, with many actions,
+/// reasons. Actions of a reasoning opponent are not enumerated, since it takes a single one.
 #[test]
 fn exact_expectations_count_only_those_at_level_0() {
     let text = duel(&[
@@ -173,6 +174,7 @@ fn exact_expectations_count_only_those_at_level_0() {
     sandbox.write("duel.toml", &text);
     sandbox.write("payoffs.sh", "echo 1 2 1.5");
     let ran = sandbox.fedbo(&["play", "duel.toml"]);
-    // What rival is believed to believe of two others at level 0 is few too: 11 x 200.
+    // The rival is believed to consider two others at level 0, which are few actions as well: 11 x
+    // 200.
     ran.expect(0, &[]);
 }

@@ -1,9 +1,10 @@
-//! The releases of a private federation, handed on to a study that begins after it.
+//! The releases of a private federation, used by a study that starts later.
 
 use crate::common::{Sandbox, json};
-use crate::federations::{LEDGER, federation, releases};
+use crate::private_run::federations::{LEDGER, federation, releases};
 
-/// A study of the federation's space; its command is Branin's function as the federation has it, in units of the box.
+/// A study of the federation's space. Its command is Branin's function as in the federation, in
+/// units of the box.
 fn study(extra: &str) -> String {
     format!(
         "[study]\nname = \"late\"\ndirection = \"minimize\"\ntrials = 4\nseed = 5\nstorage = \"sqlite:late.db\"\n{extra}\n\
@@ -18,7 +19,7 @@ printf "%.17g\n", (y - 5.1 / (4 * p * p) * x * x + 5 / p * x - 6) ^ 2 + 10 * (1 
 #[test]
 fn a_later_study_begins_where_the_federation_ended_and_nothing_is_charged() {
     let sandbox = Sandbox::new();
-    // So large a budget that the releases say something with 8 agents.
+    // A budget so large that the releases are informative with 8 agents.
     let tables = "[privacy]\nepsilon = 60.0\nreleases = 3\n";
     sandbox.write("f.toml", &federation(8, 6, tables));
     sandbox.write("branin.sh", BRANIN);
@@ -54,7 +55,8 @@ fn a_later_study_begins_where_the_federation_ended_and_nothing_is_charged() {
     let trials = sandbox.export("late.toml");
     let from_archive = |trial: &&crate::common::Exported| trial["source"].starts_with("region:");
     assert!(trials.iter().any(|trial| from_archive(&trial)), "{trials:?}");
-    // What was read is kept with the study: it goes on without the file, and not with another one.
+    // The archive's content is stored with the study: it continues without the file, but not with
+    // another one.
     std::fs::remove_file(sandbox.path("lab.json")).expect("the archive goes");
     let more = study("[archive]\nfile = \"lab.json\"\n").replace("trials = 4", "trials = 6");
     sandbox.write("late.toml", &more);
@@ -79,7 +81,7 @@ fn what_is_no_archive_of_this_space_is_refused() {
         sandbox.fedbo(&["privacy", "archive", file, ledger, "--out", out])
     };
     sandbox.write("g.toml", &text.replace("count = 20", "count = 21"));
-    archive("g.toml", "results/test", "g.json").expect(2, &["g.toml", "another configuration"]);
+    archive("g.toml", "results/test", "g.json").expect(2, &["g.toml", "a different configuration"]);
     sandbox.write("plain.toml", &text.replace(tables, "[privacy]\nmode = \"off\"\n"));
     archive("plain.toml", "results/test", "g.json")
         .expect(2, &["no releases that a ledger charges"]);
@@ -96,12 +98,12 @@ fn what_is_no_archive_of_this_space_is_refused() {
     let none = ("nothing", "nothing");
     refused("[archive]\n", &["archive.file", "add file"], none);
     refused("[archive]\nfile = \"no.json\"\n", &["no.json", "cannot read"], none);
-    refused("[archive]\nfile = \"f.toml\"\n", &["no archive of releases"], none);
+    refused("[archive]\nfile = \"f.toml\"\n", &["not an archive of releases"], none);
     refused("[archive]\nfiles = \"lab.json\"\n", &["files", "file"], none);
     refused(table, &["minimize", "maximize"], ("\"minimize\"", "\"maximize\""));
     refused(
         table,
-        &["another space", "\"x2\"", "from 0.0 to 15.0", "from 0.0 to 14.0"],
+        &["a different space", "\"x2\"", "from 0.0 to 15.0", "from 0.0 to 14.0"],
         ("high = 15.0", "high = 14.0"),
     );
     let renamed = study(table).replace("x2", "y");
@@ -117,5 +119,5 @@ fn what_is_no_archive_of_this_space_is_refused() {
     sandbox.write("lab.json", &huge);
     refused(table, &["[archive] file", "lengths of the archive's weights"], none);
     sandbox.write("lab.json", &text[..text.len() / 2]);
-    refused(table, &["lab.json", "no archive of releases"], none);
+    refused(table, &["lab.json", "not an archive of releases"], none);
 }

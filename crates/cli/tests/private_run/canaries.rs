@@ -1,4 +1,4 @@
-//! Nothing that is shown or left behind tells of vectors, norms, clips or the sample (INV-4).
+//! No output or file reveals vectors, norms, clipping or the sample (INV-4).
 
 use std::collections::BTreeSet;
 
@@ -8,12 +8,12 @@ use fedbo_strategies::Points;
 use fedbo_streams::{Purpose, Seed};
 
 use crate::common::{Ran, Sandbox};
-use crate::federations::{LEDGER, constant, releases};
+use crate::private_run::federations::{LEDGER, constant, releases};
 
 #[test]
 fn nothing_shown_depends_on_the_sample_or_on_what_was_clipped() {
-    // Every objective is constant and every agent trusts its own model alone, so that all that is shown is the same in every
-    // run unless it tells of coins, norms or clips.
+    // Every objective is constant and every agent uses only its own model, so that the output is
+    // equal in all runs unless it reveals coins, norms or clipping.
     let run = |max_norm: &str| {
         let sandbox = Sandbox::new();
         let tables = format!(
@@ -24,7 +24,7 @@ fn nothing_shown_depends_on_the_sample_or_on_what_was_clipped() {
         let ran = sandbox.fedbo(&["run", "f.toml", "--threads", "1"]);
         ran.expect(0, &[]);
         let sizes = ["results.csv", "ledger.db", "summary.json"].map(|name| {
-            // Seconds have more digits or fewer.
+            // The seconds vary in their number of digits.
             let size =
                 std::fs::metadata(sandbox.path("results/test").join(name)).expect("a file").len();
             if name == "ledger.db" { size } else { 0 }
@@ -36,14 +36,14 @@ fn nothing_shown_depends_on_the_sample_or_on_what_was_clipped() {
     assert!(first.0.contains("spent: epsilon") && first.0.len() > 2000, "{}", first.0);
     for max_norm in ["1.25", "1.25", "1.25", "1280.0"] {
         let (shown, queries, sizes) = run(max_norm);
-        // Under another S the noise stays relative to it.
+        // For a different S, the noise scales with it.
         let shown = shown.replace("1280", "S");
         assert_eq!(shown, first.0.replace("1.25", "S"));
         assert_eq!((queries, sizes), (first.1.clone(), first.2));
     }
 }
 
-/// All that a run shows or leaves behind, but for the trials in results.csv and the pictures of them.
+/// All output and files of a run, except the trials in results.csv and their pictures.
 fn shown(sandbox: &Sandbox, ran: &Ran) -> String {
     let file = |name: &str| {
         std::fs::read_to_string(sandbox.path("results/test").join(name)).expect("a file of the run")
@@ -52,11 +52,12 @@ fn shown(sandbox: &Sandbox, ran: &Ran) -> String {
     files.map(file).concat() + &ran.stdout + &ran.stderr
 }
 
-/// Without what no two runs share: seconds, and the hash of the ledger.
+/// Removes the parts that differ between any two runs: seconds, and the hash of the ledger.
 fn timeless(text: &str) -> String {
     let mut kept = String::new();
     for line in text.lines() {
-        // Numbers of JSON; the closing table's head, row and border, whose width is that of the seconds in it.
+        // Numbers in JSON; the closing table's header, row and border, since its width depends on
+        // the seconds in it.
         let timed = ["_seconds", "s/query", "0/112", "──"];
         if timed.iter().any(|part| line.contains(part)) {
             continue;
@@ -74,8 +75,8 @@ fn without_hashes(line: &str) -> String {
 
 const CANARIES: &str = "[exploration]\nregions = 1\n[dp-fts-de]\nlocal_prob = 1.0\nstandardize = false\nmessage_noise = 0.01\n";
 
-/// The vectors that agents hand to the coordinator in the rounds that release: computed here once more from the trials in
-/// `results.csv`. By round, then by agent.
+/// Recomputes the vectors that agents send to the coordinator in the rounds with a release, from
+/// the trials in `results.csv`. By round, then by agent.
 fn vectors(sandbox: &Sandbox, n_agents: usize, n_rounds: i64) -> Vec<Vec<Vec<f64>>> {
     let description = FeatureDescription::random(16, 2, LengthscaleLaw::Fixed(0.3));
     let mut stream = Seed::new(3).stream(Purpose::SharedFeatures, 0, 0);
@@ -99,7 +100,8 @@ fn vectors(sandbox: &Sandbox, n_agents: usize, n_rounds: i64) -> Vec<Vec<Vec<f64
     rounds.map(|round| (0..n_agents).map(|agent| of(agent, round)).collect()).collect()
 }
 
-/// The vectors that [`vectors`] computes are those that were released: with hardly any noise their sum is.
+/// The vectors computed by [`vectors`] are the released ones: with hardly any noise, their sum is
+/// released.
 #[test]
 fn the_canaries_are_the_vectors_that_agents_send() {
     let sandbox = Sandbox::new();
@@ -145,7 +147,7 @@ fn canary_grep() {
     assert_eq!(look(ran.stdout.as_bytes()), None);
     assert_eq!(look(ran.stderr.as_bytes()), None);
 
-    // So it can fail: whatever of a vector is hidden in such an output is found.
+    // The search is able to fail: any part of a vector hidden in such output is found.
     let vector = &vectors[3];
     let clipped = vector[2] * 0.5 / norm(vector);
     let lattice = [clipped, vector[3] * 0.5 / norm(vector)]
@@ -170,17 +172,17 @@ fn norm(vector: &[f64]) -> f64 {
 
 const N_DIGITS: usize = 10;
 
-/// Ten digits of a number, as they stand in any decimal form of it with so many.
+/// Ten digits of a number, as in any decimal form with at least as many.
 fn digits(number: f64) -> String {
     let text = format!("{:.17e}", number.abs());
     text.chars().filter(char::is_ascii_digit).take(N_DIGITS).collect()
 }
 
-/// Signs that give vectors away: digits of coordinates and norms, floats, and neighbouring multiples of the lattice's
-/// spacing; unclipped or clipped.
+/// Signs that reveal vectors: digits of coordinates and norms, floats, and neighbouring multiples
+/// of the lattice's spacing; unclipped or clipped.
 ///
-/// One multiple has at most 24 significant bits, so that noise alone looks like one of the hundreds here every few hundred
-/// runs. Two in a row have twice as many.
+/// A multiple has at most 24 significant bits, so noise alone matches one of the hundreds here
+/// every few hundred runs. Two in a row have twice as many bits.
 struct Canaries {
     digits: BTreeSet<String>,
     bytes: BTreeSet<[u8; 8]>,
@@ -198,7 +200,8 @@ impl Canaries {
                 all.insert(digits(*number));
                 bytes.extend([number.to_le_bytes(), number.to_be_bytes()]);
             }
-            // Rounded towards zero, or one below: the clipped vector is within its bound after rounding.
+            // Rounded towards zero, or one below: the clipped vector is within its bound after
+            // rounding.
             let multiples = |number: f64| {
                 let lattice = (number / spacing).trunc() as i64;
                 [lattice, lattice - lattice.signum()].map(i64::to_le_bytes)
@@ -211,7 +214,7 @@ impl Canaries {
         Self { digits: all, bytes, pairs }
     }
 
-    /// The first of them in an output.
+    /// Returns the first sign found in an output.
     fn found(&self, output: &[u8]) -> Option<String> {
         let text: String = String::from_utf8_lossy(output)
             .chars()

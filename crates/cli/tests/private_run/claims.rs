@@ -1,7 +1,7 @@
-//! Tests of what a run says and charges in each mode.
+//! Statements and charges of a run in each mode.
 
 use crate::common::{Sandbox, json};
-use crate::federations::{LEDGER, constant, federation, releases, statement};
+use crate::private_run::federations::{LEDGER, constant, federation, releases, statement};
 
 #[test]
 fn a_run_says_first_what_it_does_not_promise_and_charges_what_it_releases() {
@@ -16,7 +16,7 @@ fn a_run_says_first_what_it_does_not_promise_and_charges_what_it_releases() {
     let first_round = ran.stderr.find("dp-fts-de: 8 agents").expect("the first arm");
     assert!(not < promised && promised < first_round, "{}", ran.stderr);
 
-    // The claim is complete wherever it stands, within the budget, and the ledger's.
+    // The claim is always complete, within the budget, and equal to the ledger's.
     let spent = statement(&sandbox.path(LEDGER));
     let claim = spent.claim.to_string();
     assert!(claim.contains("(zero-out, delta = 1e-5, 3 rounds, accountant pld, mode default)"));
@@ -27,7 +27,7 @@ fn a_run_says_first_what_it_does_not_promise_and_charges_what_it_releases() {
     let rounds: Vec<u64> = releases(&sandbox.path(LEDGER)).iter().map(|r| r.0).collect();
     assert_eq!(rounds, [0, 1, 2]);
 
-    // Only the arm that releases something of somebody is charged.
+    // Only the arm that releases agents' data is charged.
     let summary = std::fs::read_to_string(sandbox.path("results/test/summary.json"));
     let summary: serde_json::Value =
         serde_json::from_str(&summary.expect("a summary")).expect("JSON");
@@ -41,7 +41,7 @@ fn a_run_says_first_what_it_does_not_promise_and_charges_what_it_releases() {
     assert_eq!((&privacy["releases"], &privacy["planned_releases"]), (&3.into(), &3.into()));
     assert!(summary["arms"][1]["privacy"].is_null() && summary["arms"][2]["privacy"].is_null());
 
-    // Every arm begins with the same points, and `ts` uses nothing but its own.
+    // Every arm starts with the same points, and `ts` uses only its own observations.
     let rows = sandbox.results("results/test");
     let of = |arm: &str, part: &str| -> Vec<String> {
         let prefix = format!("test,{arm},");
@@ -55,13 +55,13 @@ fn a_run_says_first_what_it_does_not_promise_and_charges_what_it_releases() {
     assert!(of("ts", ",region:").is_empty());
     assert!(!of("dp-fts-de", ",region:").is_empty() && !of("placebo", ",region:").is_empty());
 
-    // The ledger and the pictures of the folder can be looked at.
+    // The ledger and the pictures of the folder can be inspected.
     sandbox.fedbo(&["privacy", "verify", "results/test"]).expect(0, &[]);
     let ran = sandbox.fedbo(&["privacy", "statement", "results/test"]);
     assert!(ran.expect(0, &[]).stdout.contains(&claim));
     sandbox.fedbo(&["plot", "results/test"]).expect(0, &[]);
 
-    // Noise that is charged has no seed; noise that protects nobody has.
+    // Charged noise has no seed; noise without protection has one.
     let first = rows.clone();
     sandbox.fedbo(&["run", "f.toml", "--arms", arms, "--out", "again"]).expect(0, &[]);
     let again = sandbox.results("again");
@@ -75,8 +75,8 @@ fn a_run_says_first_what_it_does_not_promise_and_charges_what_it_releases() {
     }
 }
 
-/// Notes on a norm that clips most draws and on features that are too few, a line each, and none where neither matters: with
-/// vectors that are means, with the default norm, with agents alone.
+/// One note each if a norm clips most draws and if there are too few features. None if neither
+/// matters: vectors that are means, the default norm, agents alone.
 #[test]
 fn settings_that_cannot_work_well_are_noted() {
     let sandbox = Sandbox::new();
@@ -102,7 +102,7 @@ fn settings_that_cannot_work_well_are_noted() {
     assert_eq!(noted("0.01", &format!("max_norm = 1.0\n{draws}"), "ts"), (false, false));
 }
 
-/// Initial points of agent n lie in region n mod P: here the quarters of a square.
+/// Initial points of agent n are in region n mod P: here the quarters of a square.
 #[test]
 fn agents_begin_in_their_regions() {
     let sandbox = Sandbox::new();
@@ -148,19 +148,19 @@ fn a_budget_that_pays_for_some_releases_ends_them_early_and_one_that_pays_for_no
     assert!(spent.claim.epsilon <= 4.0);
     assert_eq!(spent.further(), Some(0));
     assert!(ran.stdout.contains("3 rounds"), "{}", ran.stdout);
-    // The agents went on to the end.
+    // The agents continued to the end.
     assert_eq!(sandbox.results("results/test").len(), 1 + 8 * 9);
 
     sandbox.write("f.toml", &text(0.5));
     let ran = sandbox.fedbo(&["run", "f.toml", "--out", "none"]);
     let parts = [
-        "f.toml, line 13: privacy.epsilon = 0.5 does not pay for a single release with noise_multiplier = 2.0",
+        "f.toml, line 13: privacy.epsilon = 0.5 does not cover a single release with noise_multiplier = 2.0",
         "set epsilon to at least 1.994",
         "raise noise_multiplier, or remove it",
     ];
     ran.expect(3, &parts);
     assert!(!sandbox.path("none").exists());
-    // Alone, nothing is released, and so nothing is to be paid.
+    // Agents alone release nothing, so nothing is charged.
     sandbox.fedbo(&["run", "f.toml", "--out", "none", "--arms", "ts"]).expect(0, &[]);
     assert!(!sandbox.path("none/ledger.db").exists());
 }
@@ -180,14 +180,14 @@ fn without_noise_the_word_never_appears() {
     assert!(!all.to_lowercase().contains("private") && !all.contains("epsilon ="), "{all}");
     assert!(!all.contains("dp-fts-de,"), "{all}");
     assert!(!sandbox.path(LEDGER).exists());
-    // Nothing in it is random but for the seed.
+    // Only the seed determines its randomness.
     let first = sandbox.results("results/test");
     sandbox.fedbo(&[&arguments[..], &["--overwrite"]].concat()).expect(0, &[]);
     assert_eq!(sandbox.results("results/test"), first);
-    // What the file does not run is said.
+    // An arm that the file does not run is reported.
     sandbox.fedbo(&["run", "f.toml", "--arms", "dp-fts-de"]).expect(
         2,
-        &["arm dp-fts-de is none of this file's, which are fts-de, log-ei, ts, placebo"],
+        &["arm dp-fts-de is not an arm of this file, which has fts-de, log-ei, ts, placebo"],
     );
 }
 
@@ -235,7 +235,8 @@ fn the_example_runs() {
     sandbox.fedbo(&["privacy", "verify", "example"]).expect(0, &[]);
 }
 
-/// A placebo leads agents that follow releases alone to the same queries, whatever their objectives are.
+/// With a placebo, agents that follow only releases make the same queries, regardless of their
+/// objectives.
 #[test]
 fn a_placebo_holds_nothing_of_anybody() {
     let sandbox = Sandbox::new();
@@ -253,6 +254,6 @@ fn a_placebo_holds_nothing_of_anybody() {
     assert_ne!(text, other);
     assert_eq!(queries(&text, "placebo"), queries(&other, "placebo"));
     assert!(queries(&text, "placebo").iter().any(|row| row.contains(",region:")));
-    // So it can fail: what agents do send leads them elsewhere.
+    // The test is able to fail: agents' actual messages lead them elsewhere.
     assert_ne!(queries(&text, "dp-fts-de"), queries(&other, "dp-fts-de"));
 }

@@ -1,4 +1,4 @@
-//! The federations that are run, and what their ledgers hold.
+//! The federations run by these tests, and the content of their ledgers.
 
 use std::path::Path;
 
@@ -36,7 +36,7 @@ pub(crate) fn constant(tables: &str, n_agents: usize) -> String {
     text
 }
 
-/// The value that an agent's objective always has.
+/// The constant value of an agent's objective.
 fn canary(agent: usize) -> f64 {
     0.731_946_285_307_1 + 0.013_579_246_801_3 * agent as f64
 }
@@ -45,7 +45,7 @@ pub(crate) fn statement(path: &Path) -> Statement {
     fedbo_ledger::read(path).expect("a sound ledger")
 }
 
-/// The releases in a ledger by round; none if there is no ledger yet. Looks without changing anything.
+/// Releases in a ledger by round; empty if there is no ledger yet. Reads without changing anything.
 pub(crate) fn releases(path: &Path) -> Vec<(u64, Vec<u8>)> {
     if !path.exists() {
         return Vec::new();

@@ -1,9 +1,9 @@
-//! A ledger is not lost, not mixed with other results, and not set back unnoticed.
+//! A ledger cannot be lost, mixed with other results, or reset unnoticed.
 
 use rustix::process::Signal;
 
 use crate::common::{self, Sandbox, finished, finished_code, interrupt, json, wait_until};
-use crate::federations::{LEDGER, constant, federation, releases};
+use crate::private_run::federations::{LEDGER, constant, federation, releases};
 
 #[test]
 fn a_ledger_is_not_lost_by_overwriting_nor_mixed_with_other_results() {
@@ -18,26 +18,26 @@ fn a_ledger_is_not_lost_by_overwriting_nor_mixed_with_other_results() {
         assert_eq!(releases(&sandbox.path(LEDGER)), before);
         assert_eq!(sandbox.results("results/test").len(), 1 + 8 * 4);
     };
-    let ways = ["ledger.db records what releases have cost", "--resume", "--spend-again"];
+    let ways = ["ledger.db records the cost of releases", "--resume", "--spend-again"];
     refused("f.toml", &["--overwrite"], &ways);
     refused("f.toml", &["--overwrite", "--arms", "ts"], &ways);
     refused("f.toml", &[], &["results of another run"]);
     refused("f.toml", &["--spend-again"], &["--overwrite"]);
-    // Another budget, or any other change of what is public, is another study.
+    // Another budget, or any other change of public settings, is another study.
     for (from, to) in
         [("epsilon = 2.0", "epsilon = 3.0"), ("\"a7\"", "\"b7\""), ("count = 20", "count = 21")]
     {
         sandbox.write("g.toml", &text.replace(from, to));
-        refused("g.toml", &["--resume"], &["cannot go on from results/test"]);
+        refused("g.toml", &["--resume"], &["cannot resume results/test"]);
     }
-    // A ledger without results is no free folder either.
+    // A folder with a ledger but without results is not free either.
     let aside = sandbox.path("aside.csv");
     std::fs::rename(sandbox.path("results/test/results.csv"), &aside).expect("results");
     sandbox.fedbo(&["run", "f.toml"]).expect(2, &ways);
     sandbox.write("g.toml", &text.replace("epsilon = 2.0", "epsilon = 3.0"));
     let parts = ["the ledger is of another study", "budget.epsilon = 3.0 here, 2.0 in the ledger"];
     sandbox.fedbo(&["run", "g.toml", "--resume"]).expect(2, &parts);
-    // Results that are lost are made again from what was released: nothing is charged.
+    // Lost results are recomputed from the releases: nothing is charged.
     sandbox.fedbo(&["run", "f.toml", "--resume"]).expect(0, &["spent before: "]);
     assert_eq!(releases(&sandbox.path(LEDGER)), before);
     assert_eq!(
@@ -53,7 +53,7 @@ fn a_ledger_is_not_lost_by_overwriting_nor_mixed_with_other_results() {
     sandbox.fedbo(&["privacy", "verify", "results/test/ledger-1.db"]).expect(0, &[]);
 }
 
-/// The results and the head beside it tell on a ledger that is older than they are.
+/// The results and the head beside a ledger detect that it is older than they are.
 #[test]
 fn a_ledger_that_was_set_back_or_lost_is_noticed() {
     let sandbox = Sandbox::new();
@@ -73,29 +73,29 @@ fn a_ledger_that_was_set_back_or_lost_is_noticed() {
     let noted = std::fs::read_to_string(&head).expect("a head");
     assert!(n_old < releases(&path).len());
 
-    // Lost, with the head and without.
+    // Lost, with and without the head.
     std::fs::remove_file(&path).expect("a ledger");
     sandbox
         .fedbo(&resume)
-        .expect(2, &["ledger.db is missing, and the results beside it rest on what it charged"]);
+        .expect(2, &["ledger.db is missing, but the results beside it depend on its charges"]);
     std::fs::remove_file(&head).expect("a head");
     sandbox
         .fedbo(&resume)
-        .expect(2, &["ledger.db is missing, and the results beside it rest on what it charged"]);
+        .expect(2, &["ledger.db is missing, but the results beside it depend on its charges"]);
     assert!(!path.exists());
-    // An older state, restored from a disk: the results know better even without the head.
+    // An older state, restored from a disk: the results detect it even without the head.
     for (path, bytes) in files.iter().zip(&old) {
         std::fs::write(path, bytes).expect("writable");
     }
     let parts = [
-        format!("ledger.db holds {n_old} releases, and the results beside it rest on 20"),
-        "put back the ledger of these results".to_owned(),
+        format!("ledger.db holds {n_old} releases, but the results beside it depend on 20"),
+        "put back the latest ledger of these results".to_owned(),
     ];
     sandbox.fedbo(&resume).expect(2, &parts.each_ref().map(String::as_str));
     std::fs::write(&head, &noted).expect("writable");
     sandbox.fedbo(&resume).expect(2, &parts.each_ref().map(String::as_str));
     assert_eq!(releases(&path).len(), n_old, "nothing was released anew");
-    // As it was.
+    // Restore the original state.
     for path in &files {
         let _ = std::fs::remove_file(path);
     }
@@ -103,8 +103,8 @@ fn a_ledger_that_was_set_back_or_lost_is_noticed() {
     sandbox.fedbo(&resume).expect(0, &["spent before: "]);
 }
 
-/// The summary of the run remembers what was spent, even where the results are lost as well: no flag begins anew
-/// silently.
+/// The run's summary keeps a record of the spending, even if the results are lost as well: no
+/// option starts over silently.
 #[test]
 fn a_summary_remembers_what_was_spent() {
     let sandbox = Sandbox::new();
@@ -119,13 +119,13 @@ fn a_summary_remembers_what_was_spent() {
     for name in ["ledger.db", "ledger.head"] {
         std::fs::remove_file(file(name)).expect("a file");
     }
-    let missing = ["ledger.db is missing, and the results beside it rest on what it charged"];
+    let missing = ["ledger.db is missing, but the results beside it depend on its charges"];
     sandbox.fedbo(&["run", "f.toml", "--resume"]).expect(2, &missing);
-    let records = ["ledger.db records what releases have cost"];
+    let records = ["ledger.db records the cost of releases"];
     sandbox.fedbo(&["run", "f.toml"]).expect(2, &records);
     sandbox.fedbo(&["run", "f.toml", "--overwrite"]).expect(2, &records);
     assert!(!file("ledger.db").exists());
-    // The ledger alone, without its head: it cannot be told whether it was set back.
+    // The ledger alone, without its head: a reset cannot be excluded.
     std::fs::write(file("ledger.db"), &whole).expect("writable");
     let parts = ["ledger.head is missing beside a ledger with 2 releases", "SEQ:HASH"];
     sandbox.fedbo(&["run", "f.toml", "--resume"]).expect(2, &parts);
@@ -144,7 +144,7 @@ fn ctrl_c_keeps_what_was_spent_and_the_run_goes_on() {
     interrupt(&child, Signal::INT);
     let ran = finished(child);
     if ran.code == Some(130) {
-        let summary = json(ran.expect(130, &["go on with: fedbo run f.toml --resume"]));
+        let summary = json(ran.expect(130, &["continue with: fedbo run f.toml --resume"]));
         let n_released = releases(&sandbox.path(LEDGER)).len();
         assert_eq!(summary["interrupted"], true);
         let privacy = &summary["arms"][0]["privacy"];
@@ -158,7 +158,7 @@ fn ctrl_c_keeps_what_was_spent_and_the_run_goes_on() {
     assert_eq!(after.len(), 20);
 }
 
-/// A run whose first trial never began has spent nothing, and its budget may still change.
+/// A run without a started trial has spent nothing, and its budget may still change.
 #[test]
 fn a_ledger_without_charges_is_in_nobodys_way() {
     for is_put_aside in [false, true] {
@@ -166,7 +166,8 @@ fn a_ledger_without_charges_is_in_nobodys_way() {
     }
 }
 
-/// With `is_put_aside` the second run was killed when it had put the ledger aside, and not yet its head.
+/// If `is_put_aside`, the second run was killed after it moved the ledger away, but not yet its
+/// head.
 fn begin_anew_without_charges(is_put_aside: bool) {
     let sandbox = Sandbox::new();
     let text = |epsilon: f64| {

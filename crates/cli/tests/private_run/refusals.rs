@@ -1,7 +1,7 @@
-//! Files that promise what cannot be kept.
+//! Files with promises that cannot be kept.
 
 use crate::common::Sandbox;
-use crate::federations::{constant, federation};
+use crate::private_run::federations::{constant, federation};
 
 #[test]
 fn what_cannot_be_promised_is_refused_with_the_key_and_the_way_out() {
@@ -17,7 +17,7 @@ fn what_cannot_be_promised_is_refused_with_the_key_and_the_way_out() {
         |key: &str, part: &str| refused(&format!("[privacy]\nepsilon = 2.0\n{key}\n"), part);
     refused(
         "",
-        "privacy.epsilon is missing; add epsilon = .., what all releases together may spend",
+        "privacy.epsilon is missing; add epsilon = .., the budget of all releases together",
     );
     refused("[privacy]\nepsilon = 0", "privacy.epsilon = 0, expected a finite number above 0");
     refused("[privacy]\nepsilon = inf", "privacy.epsilon = inf, expected a finite number");
@@ -34,8 +34,11 @@ fn what_cannot_be_promised_is_refused_with_the_key_and_the_way_out() {
         "noise_multiplier = 0",
         "privacy.noise_multiplier = 0, expected a finite number above 0",
     );
-    privacy("noise_multiplier = 1e9", "[privacy] noise_multiplier = 1000000000: it must be within");
-    privacy("max_norm = -1", "[privacy] max_norm = -1: max_norm / sqrt(n_regions) must be within");
+    privacy(
+        "noise_multiplier = 1e9",
+        "[privacy] noise_multiplier = 1000000000: it must be between",
+    );
+    privacy("max_norm = -1", "[privacy] max_norm = -1: max_norm / sqrt(n_regions) must be between");
     privacy("releases = 6", "privacy.releases = 6, expected a whole number from 1 to 5");
     privacy("releases = 3\nevery = 3", "privacy.releases = 3, expected a whole number from 1 to 2");
     privacy("every = 0", "privacy.every = 0, expected a whole number of rounds, at least 1");
@@ -75,8 +78,8 @@ fn what_cannot_be_promised_is_refused_with_the_key_and_the_way_out() {
         "exploration.weight_decay has no effect",
     );
     with(
-        "[dp-fts-de]\nlocal_prob = \"1-1/t^2\"",
-        "dp-fts-de.local_prob = \"1-1/t^2\", expected \"1-1/t\"",
+        "[dp-fts-de]\nlocal_prob = \"1-1/t^3\"",
+        "dp-fts-de.local_prob = \"1-1/t^3\", expected \"1-1/t\", \"1-1/sqrt(t)\", \"1-1/t^2\"",
     );
     with("[dp-fts-de]\nlocal_prob = 1.5", "dp-fts-de.local_prob = 1.5, expected a probability");
     with(
@@ -94,14 +97,14 @@ fn what_cannot_be_promised_is_refused_with_the_key_and_the_way_out() {
         "[fts]\nlocal_prob = 0.5",
         "[fts] has no effect unless federation.algorithm is \"fts\" or \"ts\"",
     );
-    // A [privacy] that would protect nobody is no file to run.
+    // A file with a [privacy] table that would protect nobody is refused.
     for algorithm in ["fts", "ts"] {
         let other = text.replace("\"dp-fts-de\"", &format!("{algorithm:?}"));
         sandbox.write("f.toml", &other);
         let part = "[privacy] has no effect unless federation.algorithm is \"dp-shared-prior\" or \"dp-fts-de\"";
         sandbox.fedbo(&["run", "f.toml"]).expect(2, &["f.toml, line 12", part]);
     }
-    // Regions that hold no point of the space.
+    // Regions that contain no point of the space.
     let narrow = constant("[privacy]\nepsilon = 2.0\n[exploration]\nregions = 8\n", 8)
         .replace("type = \"float\"\nlow = 0.0\nhigh = 1.0", "type = \"int\"\nlow = 0\nhigh = 1");
     sandbox.write("f.toml", &narrow);

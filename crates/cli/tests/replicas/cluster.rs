@@ -24,7 +24,7 @@ pub(crate) struct Cluster {
 }
 
 impl Cluster {
-    /// A database of its own, a study in it, and so many coordinators.
+    /// Creates a new database, a study in it, and `n_replicas` coordinators.
     pub(crate) fn new(setup: &Setup, n_replicas: usize) -> Self {
         let server = Server::start();
         let url = server.new_database();
@@ -48,7 +48,7 @@ impl Cluster {
         cluster
     }
 
-    /// The command of a coordinator.
+    /// Command of a coordinator.
     pub(crate) fn service(&self, key: &str) -> Command {
         self.world.program(&[
             "coordinator",
@@ -76,13 +76,13 @@ impl Cluster {
         process
     }
 
-    /// Starts a coordinator again whose process has ended.
+    /// Restarts a coordinator that has ended.
     pub(crate) fn restart(&mut self, replica: usize) {
         assert_eq!(self.replicas[replica].end(), None);
         self.replicas[replica] = self.start(replica, None);
     }
 
-    /// All coordinators are killed and started again, to die at a place; then they are started once more.
+    /// Kills all coordinators and restarts them to die at a place, then restarts them once more.
     pub(crate) fn die_at(&mut self, place: &str) {
         let all = 0..self.replicas.len();
         for replica in all.clone() {
@@ -104,13 +104,13 @@ impl Cluster {
         }
     }
 
-    /// Enrols and starts all agents, which know the proxy alone.
+    /// Enrols and starts all agents, which know only the proxy.
     pub(crate) fn start_agents(&self) -> Vec<Process> {
         self.world.start_agents(&self.tokens, self.proxy.port())
     }
 
-    /// Sends a signal. What watches a real proxy's backends would notice soon: connections to one that does not answer end, and
-    /// new ones go to others.
+    /// Sends a signal. As with the health checks of a real proxy, connections to a backend that
+    /// does not respond end, and new ones go to others.
     pub(crate) fn signal(&mut self, replica: usize, signal: Signal) {
         self.replicas[replica].signal(signal);
         self.proxy.set_away(replica, signal != Signal::CONT);
@@ -119,13 +119,13 @@ impl Cluster {
         }
     }
 
-    /// Waits for a leader: the coordinator that plays the rounds.
+    /// Waits for a leader: the coordinator that runs the rounds.
     pub(crate) fn leader(&self) -> usize {
         let all = 0..self.replicas.len();
         self.wait("a leader", |cluster| all.clone().find(|replica| cluster.leads(*replica)))
     }
 
-    /// Returns true if this coordinator plays the rounds.
+    /// Returns true if this coordinator runs the rounds.
     pub(crate) fn leads(&self, replica: usize) -> bool {
         let rows = self.query("SELECT holder FROM fedbo_coordinator.studies");
         let holder = rows.and_then(|rows| rows.into_iter().next().flatten());
@@ -171,14 +171,14 @@ impl Cluster {
         self.url.rsplit_once('/').unwrap().1
     }
 
-    /// The first column of some rows.
+    /// First column of the rows of a query.
     fn query(&self, sql: &str) -> Option<Vec<Option<String>>> {
         let mut client = self.server.connect(self.database());
         let rows = client.query(sql, &[]).ok()?;
         Some(rows.iter().map(|row| row.get(0)).collect())
     }
 
-    /// Slots in the inbox, and whether their vectors are there.
+    /// Slots in the inbox, each with true if its vector is present.
     pub(crate) fn inbox(&self) -> Vec<(i64, bool)> {
         let mut client = self.server.connect(self.database());
         let sql = "SELECT slot, sealed IS NOT NULL FROM fedbo_coordinator.inbox";
@@ -186,15 +186,16 @@ impl Cluster {
         rows.iter().map(|row| (row.get(0), row.get(1))).collect()
     }
 
-    /// Shards that took part in the last round.
+    /// Number of shards in the latest round.
     pub(crate) fn n_shards_of_a_round(&self) -> i64 {
         let mut client = self.server.connect(self.database());
         let sql = "SELECT count(*) FROM fedbo_coordinator.shards GROUP BY round ORDER BY round DESC LIMIT 1";
         client.query_one(sql, &[]).unwrap().get(0)
     }
 
-    /// The oracle: all agents end well, each scheduled round was charged and released exactly once, with the planned event and noise
-    /// of its own; the chain is sound; what agents took for releases is what the ledger has; none was charged twice for a round.
+    /// The oracle: all agents succeed, and each scheduled round was charged and released exactly
+    /// once, with the planned event and its own noise. The chain is valid, the releases accepted by
+    /// agents are those of the ledger, and no agent was charged twice for a round.
     pub(crate) fn check(&mut self, agents: &mut [Process], rounds: u64) {
         for process in agents.iter_mut() {
             assert_eq!(process.end(), Some(0), "{:#?}", process.said);

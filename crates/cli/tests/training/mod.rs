@@ -1,13 +1,14 @@
-//! Common parts of the tests of early stopping: a study whose script trains, its course, and the check that
-//! interruptions change nothing.
+//! Common parts of the tests of early stopping: a study with a training script, its course, and the
+//! check that interruptions change nothing.
 
 use rustix::process::Signal;
 
 use crate::common::{Exported, Sandbox, finished, interrupt, json, wait_until};
 
-/// A study of a script in Python.
+/// A study of a Python script.
 pub(crate) struct Training {
-    /// The study's file for so many trials by a command, a TOML list; the last are further lines of `[early_stopping]`.
+    /// Returns the study's file. Arguments: number of trials, the command as a TOML list, further
+    /// lines of `[early_stopping]`.
     pub(crate) study: fn(u64, &str, &str) -> String,
     /// `train.py`: its arguments are the parameters and the seconds between two epochs.
     pub(crate) script: &'static str,
@@ -16,14 +17,14 @@ pub(crate) struct Training {
 }
 
 impl Training {
-    /// The command, a TOML list.
+    /// The command as a TOML list.
     pub(crate) fn argv(&self, pause: &str) -> String {
         let parameters = self.parameters.iter();
         let names: String = parameters.map(|name| format!("\"{{{name}}}\", ")).collect();
         format!("[\"python3\", \"train.py\", {names}\"{pause}\"]")
     }
 
-    /// A new sandbox with the script and a study of it.
+    /// Creates a sandbox with the script and a study of it.
     pub(crate) fn sandbox(&self, trials: u64, pause: &str) -> Sandbox {
         let sandbox = Sandbox::new();
         sandbox.write("train.py", self.script);
@@ -32,7 +33,7 @@ impl Training {
         sandbox
     }
 
-    /// The data of each trial that do not depend on clocks: state, last value, epochs and point.
+    /// Data of each trial that do not depend on clocks: state, last value, epochs and point.
     pub(crate) fn course(&self, sandbox: &Sandbox) -> Vec<Vec<String>> {
         let columns = ["state", "value", "trained_epochs"];
         let columns: Vec<&str> = columns.iter().chain(self.parameters).copied().collect();
@@ -40,15 +41,16 @@ impl Training {
         sandbox.export("s.toml").iter().map(row).collect()
     }
 
-    /// The course of a study that nobody interrupts.
+    /// Course of an uninterrupted study.
     pub(crate) fn whole_course(&self, trials: u64) -> Vec<Vec<String>> {
         let sandbox = self.sandbox(trials, "0");
         sandbox.fedbo(&["tune", "s.toml"]).expect(0, &[]);
         self.course(&sandbox)
     }
 
-    /// A study that is sent signals, each when a trial has so many reports, and goes on after each, ends as one that nobody
-    /// interrupts; returns its course. By Ctrl-C a trial is given back and its reports go; `kill -9` is noticed by the next run.
+    /// Sends signals to a study, each when a trial has a number of reports, and continues after
+    /// each. The result must equal that of an uninterrupted study; returns its course. Ctrl-C
+    /// releases a trial and drops its reports; `kill -9` is detected by the next run.
     pub(crate) fn survives(
         &self,
         trials: u64,
@@ -61,7 +63,7 @@ impl Training {
             interrupt(&child, signal);
             let ran = finished(child);
             if signal == Signal::INT {
-                ran.expect(130, &["go on with: fedbo tune s.toml"]);
+                ran.expect(130, &["continue with: fedbo tune s.toml"]);
                 let document = json(&sandbox.fedbo(&["trials", "s.toml", "--json"]));
                 for trial in document["trials"].as_array().expect("a list") {
                     let has_none = trial["reports"].is_null();
@@ -77,7 +79,7 @@ impl Training {
     }
 }
 
-/// Number of reports of a trial; 0 also while it is not there.
+/// Number of reports of a trial; 0 if the trial does not exist yet.
 fn reports(sandbox: &Sandbox, trial: usize) -> usize {
     let ran = sandbox.fedbo(&["trials", "s.toml", "--json"]);
     if ran.code != Some(0) {
@@ -88,13 +90,13 @@ fn reports(sandbox: &Sandbox, trial: usize) -> usize {
     reports.map_or(0, Vec::len)
 }
 
-/// The trials of a course that were stopped.
+/// Indices of the stopped trials of a course.
 pub(crate) fn stopped(course: &[Vec<String>]) -> Vec<usize> {
     let numbers = 0..course.len();
     numbers.filter(|&i| course[i][0] == "stopped").collect()
 }
 
-/// All epochs of a course.
+/// Total epochs of a course.
 pub(crate) fn n_epochs(course: &[Vec<String>]) -> u32 {
     let epochs = course.iter().map(|row| row[2].parse::<u32>());
     epochs.map(|epochs| epochs.expect("a number")).sum()

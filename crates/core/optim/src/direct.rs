@@ -4,39 +4,43 @@ use crate::{Function, OptimError, Points};
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 
-/// Trisections of one coordinate at most: sides of 3⁻²⁴ ≈ 4·10⁻¹² still give distinct centres inside the cube.
+/// Maximum number of trisections of one coordinate: sides of 3⁻²⁴ ≈ 4·10⁻¹² still give distinct
+/// centres inside the cube.
 const MAX_LEVEL: usize = 24;
 
 /// Dividing rectangles (Jones, Perttunen & Stuckman 1993) over `[0,1]^d`.
 ///
-/// The cube is kept as rectangles with sides 3^−l, each known by the value f_j at its centre and a size s_j. An iteration
-/// divides every potentially optimal rectangle j: for some K > 0
+/// The cube is stored as rectangles with sides 3^−l, each with the value f_j at its centre and a
+/// size s_j. An iteration divides every potentially optimal rectangle j: for some K > 0
 ///
 /// f_j + K s_j ≥ f_i + K s_i for all i,   f_j + K s_j ≥ f_max + ε |f_max|   (Definition 4.1, signs for maximisation)
 ///
-/// into thirds along its longest sides, the side with the best new value first. Size is half the diagonal, and all
-/// rectangles of one size that tie are divided; with `locally_biased` it is half the longest side, and one rectangle of a
-/// size is divided (Gablonsky & Kelley 2001), which spends less on exploration.
+/// into thirds along its longest sides, the side with the best new value first. In the original
+/// form, the size is half the diagonal, and all tied rectangles of one size are divided. With
+/// `locally_biased`, the size is half the longest side, and one rectangle per size is divided
+/// (Gablonsky & Kelley 2001), which spends less on exploration.
 ///
-/// Deviations: the evaluations of an iteration are made in one batch, so the budget ends between two rectangles. A value
-/// that is not finite counts as the lowest finite one when sizes are compared, and ranks below all of its own size.
+/// Deviations: the evaluations of an iteration are made in one batch, so the budget ends between
+/// two rectangles. A value that is not finite counts as the lowest finite one when sizes are
+/// compared, and ranks last within its own size.
 ///
 /// Cost: O(n d) memory for n evaluations, a convex hull over at most 24 d sizes per iteration.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Direct {
-    /// Evaluations, never exceeded; at least the centre is evaluated.
+    /// Maximum number of evaluations; at least the centre is evaluated.
     pub max_evaluations: usize,
-    /// Rounds of division.
+    /// Maximum number of rounds of division.
     pub max_iterations: usize,
-    /// ε of Definition 4.1: a rectangle must promise to gain this share of |f_max|.
+    /// ε of Definition 4.1: minimum potential gain of a rectangle, as a share of |f_max|.
     pub epsilon: f64,
     /// Gablonsky's variant.
     pub locally_biased: bool,
 }
 
 impl Default for Direct {
-    /// 2000 evaluations, ε = 10⁻⁴, the original form: on function samples in two to six dimensions it came closer to the
-    /// maximum than the locally biased one (docs/decisions/0003-bounded-optimisation.md).
+    /// 2000 evaluations, ε = 10⁻⁴, the original form, which came closer to the maximum than the
+    /// locally biased one on function samples in two to six dimensions
+    /// (docs/decisions/0003-bounded-optimisation.md).
     fn default() -> Self {
         Self {
             max_evaluations: 2000,
@@ -52,11 +56,11 @@ impl Default for Direct {
 pub struct GlobalMaximum {
     /// The point, inside the cube (d).
     pub x: Vec<f64>,
-    /// Its value, finite and the best the search has seen.
+    /// Its value, which is finite and the best value found.
     pub value: f64,
-    /// Evaluations that were spent.
+    /// Number of evaluations used.
     pub n_evaluations: usize,
-    /// Rounds of division.
+    /// Number of rounds of division.
     pub n_iterations: usize,
 }
 
@@ -102,7 +106,7 @@ impl Direct {
                 }
             }
             if n_divided == 0 {
-                break; // no budget, or nothing left to divide
+                break; // budget exhausted, or nothing left to divide
             }
             let values = evaluate(function, &batch);
             let mut n_used = 0;
@@ -165,7 +169,7 @@ struct Cells {
     dim: usize,
     locally_biased: bool,
     centres: Points,
-    /// Value at the centre, −∞ for one that is not finite.
+    /// Value at the centre, −∞ if it is not finite.
     values: Vec<f64>,
     /// The number of divisions of each side, n×d.
     levels: Vec<u8>,
@@ -206,7 +210,7 @@ impl Cells {
             .map(|(side, _)| side)
     }
 
-    /// Adds a rectangle without filing it under its size.
+    /// Stores a rectangle without adding it to the heap of its size.
     fn add(&mut self, centre: &[f64], value: f64, levels: &[u8]) {
         let cell = self.values.len();
         self.centres.push(centre);
@@ -222,8 +226,8 @@ impl Cells {
         }
     }
 
-    /// Files a rectangle under its size, unless it is too small to be divided. The levels of one rectangle differ by at
-    /// most 1, so their sum tells its shape.
+    /// Adds a rectangle to the heap of its size, unless it is too small to divide. The levels of
+    /// one rectangle differ by at most 1, so their sum determines its shape.
     fn file(&mut self, cell: usize) {
         let divisions: usize = self.levels(cell).iter().map(|&l| usize::from(l)).sum();
         if divisions >= MAX_LEVEL * self.dim {
@@ -247,11 +251,11 @@ impl Cells {
         0.5 * ((self.dim - n_short) as f64 * long * long + n_short as f64 * short * short).sqrt()
     }
 
-    /// Takes the potentially optimal rectangles out of their heaps, largest first.
+    /// Removes the potentially optimal rectangles from their heaps, largest first.
     fn take_potentially_optimal(&mut self, epsilon: f64, chosen: &mut Vec<usize>) {
         chosen.clear();
         let floor = if self.lowest.is_finite() { self.lowest } else { 0.0 };
-        // (heap, size, best value), sizes falling.
+        // (heap, size, best value) in descending order of size.
         let tops: Vec<(usize, f64, f64)> = self
             .by_size
             .iter()
@@ -285,8 +289,8 @@ impl Cells {
         }
     }
 
-    /// Divides a rectangle along its longest sides, given the values at the new centres, which start at `first` of the
-    /// batch in pairs. Returns how many there were.
+    /// Divides a rectangle along its longest sides, given the values at the new centres, which are
+    /// stored in pairs from `first` in the batch. Returns the number of new centres.
     fn divide(&mut self, cell: usize, batch: &Points, values: &[f64], first: usize) -> usize {
         let finite = |v: f64| if v.is_finite() { v } else { f64::NEG_INFINITY };
         let mut sides: Vec<(usize, usize)> =
@@ -308,7 +312,7 @@ impl Cells {
     }
 }
 
-/// Taking ties off a heap.
+/// Removes tied entries from a heap.
 trait PopTie {
     fn pop_if_equal(&mut self, value: f64) -> Option<usize>;
 }
@@ -379,9 +383,10 @@ mod tests {
         assert_eq!(cost(&hartmann, 3.322_37, true), Some(295));
     }
 
-    /// sin x + sin(10x/3) on [2.7, 7.5] has its minimum −1.899599 at 5.145735 and two others. Round k divides at most k
-    /// cells, 2 evaluations each, so 100 evaluations pay for 9 rounds; two of them may pass the best cell by (ε), which
-    /// leaves it no wider than 3⁻⁷. In the cube's coordinate |f''| ≤ (1 + 100/9) · 4.8².
+    /// sin x + sin(10x/3) on [2.7, 7.5] has its minimum −1.899599 at 5.145735 and two other minima.
+    /// Round k divides at most k cells with 2 evaluations each, so 100 evaluations suffice for 9
+    /// rounds. Two of them may skip the best cell (ε), which leaves it no wider than 3⁻⁷. In the
+    /// cube's coordinate |f''| ≤ (1 + 100/9) · 4.8².
     #[test]
     fn a_function_with_three_maxima_in_one_dimension() {
         let wave = ValueOnly {
@@ -404,7 +409,8 @@ mod tests {
 
     #[test]
     fn the_first_rounds_are_those_of_the_definition() {
-        // On the plane f = x_0 + 2 x_1 the centre's division measures 1 + 4 new points; side 1 has the better value.
+        // On the plane f = x_0 + 2 x_1, dividing the centre evaluates 1 + 4 new points; side 1 has
+        // the better value.
         let seen = Mutex::new(Vec::new());
         let plane = ValueOnly {
             dim: 2,
@@ -420,12 +426,14 @@ mod tests {
         for (x, e) in seen.iter().zip(expected) {
             assert!((x[0] - e[0]).abs() + (x[1] - e[1]).abs() < 1e-15);
         }
-        // The cell around (1/2, 5/6) kept its whole width: it alone is divided, along side 0, into 2 new points.
+        // The cell around (1/2, 5/6) kept its whole width: only it is divided, along side 0, into 2
+        // new points.
         assert_eq!((seen.len(), found.n_iterations), (7, 2));
         assert!((found.value - (high + 2.0 * high)).abs() < 1e-15);
     }
 
-    /// All cells of a flat line tie: the original divides 1 and then 3 of them, the biased form one a round.
+    /// All cells of a flat line tie: the original divides 1 and then 3 of them, the biased form one
+    /// per round.
     #[test]
     fn ties_of_one_size_are_divided_by_the_original_form_only() {
         let flat = ValueOnly { dim: 1, value: |_: &[f64]| 1.0 };
@@ -435,9 +443,10 @@ mod tests {
         }
     }
 
-    /// f = 1 − |x − ½| lies in [½, 1] and a larger cell is at least three times as large, so a cell of size s can promise
-    /// K s ≤ ½ s / (3s − s) = ¼ unless it is the largest. With ε = ½ only the largest are divided: 27 evaluations make a
-    /// grid of spacing 1/27. With ε = 0 they close in on the centre.
+    /// f = 1 − |x − ½| lies in [½, 1] and a larger cell is at least three times as large, so the
+    /// potential gain of a cell of size s is at most K s ≤ ½ s / (3s − s) = ¼ unless it is the
+    /// largest. With ε = ½ only the largest cells are divided: 27 evaluations make a grid of
+    /// spacing 1/27. With ε = 0 they converge to the centre.
     #[test]
     fn epsilon_keeps_the_search_from_polishing() {
         let nearest = |epsilon: f64| {
@@ -484,7 +493,7 @@ mod tests {
             let watched = ValueOnly { dim, value: |x: &[f64]| {
                 let value = function.value_gradient(x, &mut vec![0.0; dim]);
                 let mut largest = largest.lock().unwrap();
-                *largest = largest.max(value); // a NaN leaves it
+                *largest = largest.max(value); // a NaN leaves it unchanged
                 value
             } };
             let found = search(budget, biased).maximize(&watched);

@@ -3,10 +3,11 @@
 /// A maximisation that has no point to return.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OptimError {
-    /// Not one evaluated point had a finite value (for a local search: the start had none, or no finite gradient).
+    /// No evaluated point had a finite value (for a local search: the start had no finite value or
+    /// no finite gradient).
     #[error("none of the {n_evaluated} evaluated points has a finite value")]
     NoFiniteValue {
-        /// Points that were evaluated.
+        /// Number of evaluated points.
         n_evaluated: usize,
     },
     /// There was no point to evaluate.

@@ -2,21 +2,21 @@
 
 use crate::OptimError;
 
-/// Curvature pairs (s, y) that are kept.
+/// Number of stored curvature pairs (s, y).
 const MEMORY: usize = 8;
 /// Sufficient increase: f(x') ≥ f(x) + 10⁻⁴ ∇f(x)·(x' − x) (Nocedal & Wright 2006, Eq. 3.6a).
 const INCREASE: f64 = 1e-4;
 /// A step that leaves more than this share of the slope is lengthened (Nocedal & Wright 2006, Eq. 3.6b).
 const SLOPE_LEFT: f64 = 0.9;
-/// Evaluations one line search may use.
+/// Maximum number of evaluations of one line search.
 const MAX_TRIALS: usize = 20;
-/// Length of the first step, as a share of the narrowest side of the box (1 for a side without end).
+/// Length of the first step, as a share of the narrowest side of the box (1 for an unbounded side).
 const FIRST_STEP: f64 = 0.05;
 
 /// The stopping criteria of a local search.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LbfgsbOptions {
-    /// Accepted steps at most; 0 only evaluates the start.
+    /// Maximum number of accepted steps; 0 only evaluates the start.
     pub max_iterations: usize,
     /// Ends when max_j |P(x + ∇f(x)) − x|_j is at most this, where P projects onto the box.
     pub gradient_tolerance: f64,
@@ -36,9 +36,9 @@ impl Default for LbfgsbOptions {
 pub struct LocalMaximum {
     /// The point, inside the bounds (d).
     pub x: Vec<f64>,
-    /// Its value, finite and the best the search has seen.
+    /// Its value, which is finite and the best value found.
     pub value: f64,
-    /// Evaluations of value and gradient that were spent.
+    /// Number of evaluations of value and gradient.
     pub n_evaluations: usize,
 }
 
@@ -48,7 +48,8 @@ pub struct LocalMaximum {
 /// [`OptimError::NoFiniteValue`] if the value or the gradient at the start is not finite.
 ///
 /// # Panics
-/// If the lengths of `lower`, `upper` and `start` differ, or a lower bound is not below or at its upper bound.
+/// If the lengths of `lower`, `upper` and `start` differ, or a lower bound is above its upper
+/// bound.
 pub fn maximize_in_box(
     function: impl FnMut(&[f64], &mut [f64]) -> f64,
     lower: &[f64],
@@ -59,13 +60,14 @@ pub fn maximize_in_box(
     Lbfgsb::new(start.len(), *options).maximize(function, lower, upper, start)
 }
 
-/// Projected L-BFGS with its workspace, so that many searches of one dimension share the memory.
+/// Projected L-BFGS with its workspace, so that many searches of one dimension reuse the memory.
 ///
-/// A step fixes the variables that sit at a bound with the gradient pointing outwards (those within a small distance of
-/// it go onto it), computes d = H ∇f over the others by the two-loop recursion over the last 8 pairs s = x' − x,
-/// y = ∇f(x) − ∇f(x') restricted to them (Nocedal & Wright 2006, Alg. 7.4), and searches along the projected path
-/// P(x + t d) (Bertsekas 1982). A pair is used where sᵀy > 0. The line search accepts sufficient increase, lengthens a
-/// step that leaves most of the slope, and shortens one that ends where value or gradient is not finite.
+/// A step fixes the variables at a bound if the gradient points outwards (those within a small
+/// distance of it move onto it). Over the others it computes d = H ∇f by the two-loop recursion
+/// over the last 8 pairs s = x' − x, y = ∇f(x) − ∇f(x'), restricted to these variables (Nocedal &
+/// Wright 2006, Alg. 7.4), and searches along the projected path P(x + t d) (Bertsekas 1982). A
+/// pair is used if sᵀy > 0. The line search accepts sufficient increase, lengthens a step that
+/// leaves most of the slope, and shortens one that ends where value or gradient is not finite.
 ///
 /// Cost: O(d) per step and pair; after `new`, only the returned point is allocated.
 #[derive(Clone, Debug)]
@@ -78,7 +80,7 @@ pub struct Lbfgsb {
     kept: Vec<f64>,
     kept_gradient: Vec<f64>,
     direction: Vec<f64>,
-    /// 1 for a variable that moves freely in this step, 0 for one that is held.
+    /// 1 for a free variable in this step, 0 for a held one.
     free: Vec<f64>,
     pairs: Pairs,
 }
@@ -86,7 +88,7 @@ pub struct Lbfgsb {
 /// The result of a line search.
 struct Step {
     value: f64,
-    /// The point is in `kept`, else in `trial`.
+    /// True if the point is in `kept`, otherwise it is in `trial`.
     in_kept: bool,
 }
 
@@ -108,22 +110,23 @@ impl Lbfgsb {
         }
     }
 
-    /// Replaces the stopping rule for the searches that follow.
+    /// Replaces the stopping criteria for the following searches.
     pub fn set_options(&mut self, options: LbfgsbOptions) {
         self.options = options;
     }
 
     /// Maximises a smooth function over lower ≤ x ≤ upper from `start`, which is moved into the box first.
     ///
-    /// `function` returns the value and writes the gradient; it is only called inside the box. A bound may be infinite.
-    /// A point whose value or gradient is not finite is a rejected step: the value returned is finite and at least that
-    /// of the start.
+    /// `function` returns the value and writes the gradient; it is only called inside the box. A
+    /// bound may be infinite. A point whose value or gradient is not finite is a rejected step: the
+    /// returned value is finite and at least that of the start.
     ///
     /// # Errors
     /// [`OptimError::NoFiniteValue`] if the value or the gradient at the start is not finite.
     ///
     /// # Panics
-    /// If a length is not the dimension of the workspace, or a lower bound is not below or at its upper bound.
+    /// If a length is not the dimension of the workspace, or a lower bound is above its upper
+    /// bound.
     pub fn maximize(
         &mut self,
         function: impl FnMut(&[f64], &mut [f64]) -> f64,
@@ -135,14 +138,15 @@ impl Lbfgsb {
         self.search(function, lower, upper, start)
     }
 
-    /// [`Lbfgsb::maximize`] of a function that resembles the one which this workspace maximized last, but bends about c_j times as much
-    /// along coordinate j. The curvature B found there takes the place of the first steps, as C^½ B C^½ with C = diag(c).
+    /// [`Lbfgsb::maximize`] for a function similar to the last one that this workspace maximized,
+    /// but with about c_j times the curvature along coordinate j. The curvature B found there
+    /// replaces the first steps, as C^½ B C^½ with C = diag(c).
     ///
     /// # Errors
     /// As [`Lbfgsb::maximize`].
     ///
     /// # Panics
-    /// As [`Lbfgsb::maximize`], or if there are not d factors or one is not positive.
+    /// As [`Lbfgsb::maximize`], or if the number of factors is not d or a factor is not positive.
     pub fn maximize_similar(
         &mut self,
         function: impl FnMut(&[f64], &mut [f64]) -> f64,
@@ -236,7 +240,8 @@ impl Lbfgsb {
         Ok(LocalMaximum { x: self.x.clone(), value, n_evaluations })
     }
 
-    /// Splits the variables into free and held; writes the step of the held ones onto their bound into `direction`.
+    /// Splits the variables into free and held; writes the steps of the held ones to their bounds
+    /// into `direction`.
     /// Returns max_j |P(x + ∇f) − x|_j.
     fn hold_active(&mut self, lower: &[f64], upper: &[f64], side: f64) -> f64 {
         let mut norm = 0.0_f64;
@@ -261,8 +266,8 @@ impl Lbfgsb {
         norm
     }
 
-    /// Fills the free part of `direction` and returns the slope ∇f·d over all variables, which is positive unless
-    /// nothing can move.
+    /// Fills the free part of `direction` and returns the slope ∇f·d over all variables, which is
+    /// positive unless no variable can move.
     fn ascent_direction(&mut self) -> f64 {
         self.pairs.apply(&self.gradient, &self.free, &mut self.direction);
         let slope = dot(&self.gradient, &self.direction);
@@ -284,7 +289,7 @@ impl Lbfgsb {
         dot(&self.gradient, &self.direction)
     }
 
-    /// Looks along P(x + t d) for a step with sufficient increase; `None` if there is none.
+    /// Searches along P(x + t d) for a step with sufficient increase; `None` if there is none.
     #[expect(clippy::too_many_arguments, reason = "the state of one search, used in one place")]
     fn line_search(
         &mut self,
@@ -317,7 +322,7 @@ impl Lbfgsb {
             let finite = trial_value.is_finite() && all_finite(&self.trial_gradient);
             if !finite || trial_value < value + INCREASE * promised || trial_value < low_value {
                 if low > 0.0 {
-                    break; // a shorter step is good enough already
+                    break; // a shorter step is already good enough
                 }
                 let share = if finite {
                     // Maximum of the parabola through value, slope and trial value.
@@ -340,7 +345,8 @@ impl Lbfgsb {
             }
             std::mem::swap(&mut self.kept, &mut self.trial);
             std::mem::swap(&mut self.kept_gradient, &mut self.trial_gradient);
-            // Where the slope vanishes if it goes on falling as it did, two to ten times as far.
+            // The point where the slope vanishes by linear extrapolation, limited to two to ten
+            // times the length.
             let secant = (length - low) * trial_slope / (low_slope - trial_slope);
             let ahead =
                 if secant > 0.0 { secant.clamp(length, 9.0 * length) } else { 9.0 * length };
@@ -358,7 +364,7 @@ struct Pairs {
     /// MEMORY rows of d.
     s: Vec<f64>,
     y: Vec<f64>,
-    /// sᵀy over the free variables, 0 for a pair that is left out; filled by `apply`.
+    /// sᵀy over the free variables, 0 for an unused pair; filled by `apply`.
     sy: [f64; MEMORY],
     alpha: [f64; MEMORY],
     len: usize,
@@ -387,7 +393,7 @@ impl Pairs {
         self.len == 0
     }
 
-    /// (s, y) ← (C^−½ s, C^½ y) with C = diag(`factors`): the pairs of C^½ B C^½, if these are of B.
+    /// (s, y) ← (C^−½ s, C^½ y) with C = diag(`factors`): pairs of B become pairs of C^½ B C^½.
     fn rescale(&mut self, factors: &[f64]) {
         for (s, y) in self.s.chunks_mut(self.dim).zip(self.y.chunks_mut(self.dim)) {
             for (j, c) in factors.iter().enumerate() {
@@ -397,7 +403,7 @@ impl Pairs {
         }
     }
 
-    /// Adds s = x' − x, y = ∇f(x) − ∇f(x') if the function bends downwards along s.
+    /// Adds s = x' − x, y = ∇f(x) − ∇f(x') if the function curves downwards along s.
     fn push(&mut self, x: &[f64], gradient: &[f64], new_x: &[f64], new_gradient: &[f64]) {
         let rows = self.next * self.dim..(self.next + 1) * self.dim;
         let (s, y) = (&mut self.s[rows.clone()], &mut self.y[rows]);
@@ -414,7 +420,8 @@ impl Pairs {
         }
     }
 
-    /// d = H g over the free variables (two-loop recursion); leaves the others of `direction` as they are.
+    /// d = H g over the free variables (two-loop recursion); leaves the other entries of
+    /// `direction` unchanged.
     fn apply(&mut self, gradient: &[f64], free: &[f64], direction: &mut [f64]) {
         let dim = self.dim;
         for i in 0..dim {
@@ -506,8 +513,9 @@ mod tests {
         value
     }
 
-    /// The two-loop recursion against the dense update H ← (I − ρ s yᵀ) H (I − ρ y sᵀ) + ρ s sᵀ, ρ = 1/sᵀy, from
-    /// (sᵀy/yᵀy) I of the newest pair, over the last 8 of 11 pairs restricted to the free variables.
+    /// The two-loop recursion compared with the dense update H ← (I − ρ s yᵀ) H (I − ρ y sᵀ) + ρ s
+    /// sᵀ, ρ = 1/sᵀy, from (sᵀy/yᵀy) I of the newest pair, over the last 8 of 11 pairs restricted
+    /// to the free variables.
     #[test]
     fn the_two_loop_recursion_is_the_dense_bfgs_update() {
         const D: usize = 5;
@@ -516,7 +524,7 @@ mod tests {
         let mut pairs = Pairs::new(D);
         let mut kept = Vec::new();
         for row in numbers.rows().take(11) {
-            // y = s + a little, so that sᵀy > 0 whatever is free.
+            // y is close to s, so that sᵀy > 0 for any set of free variables.
             let s: Vec<f64> = row[..D].iter().map(|v| v - 0.5).collect();
             let y: Vec<f64> = s.iter().zip(&row[D..]).map(|(s, v)| s * (1.0 + v)).collect();
             pairs.push(&[0.0; D], &y, &s, &[0.0; D]);
@@ -569,14 +577,15 @@ mod tests {
         );
     }
 
-    /// A concave quadratic over a box, against the Karush-Kuhn-Tucker conditions: the gradient vanishes for a variable
-    /// between its bounds and points outwards at one.
+    /// A concave quadratic over a box, checked by the Karush-Kuhn-Tucker conditions: the gradient
+    /// vanishes for a variable between its bounds and points outwards at a bound.
     #[test]
     fn an_ill_conditioned_quadratic_satisfies_the_kkt_conditions() {
         let dim = 12;
         let curvature = |i: usize| 10.0_f64.powf(4.0 * i as f64 / (dim - 1) as f64);
         let mut quadratic = |x: &[f64], gradient: &mut [f64]| {
-            // ½ Σ λ_i z_i², z = differences of neighbours from a target outside the box for some.
+            // ½ Σ λ_i z_i², where z is the difference of neighbours minus a target, which is
+            // outside the box for some.
             let mut value = 0.0;
             gradient.fill(0.0);
             for i in 0..dim {
@@ -616,7 +625,7 @@ mod tests {
 
     #[test]
     fn a_wall_of_nan_is_climbed_up_to_and_never_returned() {
-        // Maximum of −(x − 2)² left of the wall at 1 is the wall.
+        // Left of the wall at 1, the maximum of −(x − 2)² is at the wall.
         let walled = |x: &[f64], gradient: &mut [f64]| {
             gradient[0] = if x[0] > 1.0 { f64::NAN } else { 2.0 * (2.0 - x[0]) };
             -(x[0] - 2.0) * (x[0] - 2.0)
@@ -638,7 +647,7 @@ mod tests {
         assert_eq!(run(f64::NAN, 1.0, 0.5), error);
         assert_eq!(run(f64::INFINITY, 1.0, 0.5), error);
         assert_eq!(run(1.0, f64::NAN, 0.5), error);
-        assert_eq!(run(1.0, 0.0, 3.0), Ok(vec![1.0])); // a start outside is moved in
+        assert_eq!(run(1.0, 0.0, 3.0), Ok(vec![1.0])); // a start outside is moved into the box
     }
 
     #[test]
@@ -650,8 +659,8 @@ mod tests {
         assert_eq!(search.maximize(rosenbrock, &lower, &upper, &[0.0, 1.5]).unwrap(), first);
     }
 
-    /// After a search on −½ xᵀ A x, the same with C^½ A C^½ takes fewer evaluations, and ends at its maximum all the same where the factors
-    /// are wrong.
+    /// After a search on −½ xᵀ A x, the same search with C^½ A C^½ takes fewer evaluations. It also
+    /// reaches the maximum if the factors are wrong.
     #[test]
     fn the_curvature_of_a_similar_function_saves_steps() {
         const FACTORS: [f64; 3] = [4.0, 1.5, 0.5];
@@ -683,8 +692,8 @@ mod tests {
         }
     }
 
-    /// On function samples the search ends at a maximum: no step of 10⁻³ along a coordinate gains more than the
-    /// tolerance.
+    /// On function samples the search ends at a maximum: no step of 10⁻³ along a coordinate gains
+    /// more than the tolerance.
     #[test]
     fn the_end_on_a_function_sample_is_a_local_maximum_at_the_expected_cost() {
         let mut n_evaluations = 0;

@@ -1,8 +1,8 @@
 //! Maximisers over the unit cube and over finite domains.
 //!
-//! Decides where a function is largest; knows nothing of surrogates, seeds or search spaces: a function arrives as a
-//! [`Function`], randomness as the number that scrambles the starting points. Never returns a point outside the domain
-//! nor a NaN.
+//! Finds the point where a function is largest. Functions implement [`Function`]. Randomness enters
+//! as the number that scrambles the starting points. This crate has no knowledge of surrogates,
+//! seeds or search spaces. Results are never outside the domain or NaN.
 
 mod direct;
 mod error;
@@ -20,12 +20,13 @@ pub use multistart::{Maxima, MultiStart, sobol, sobol_point};
 pub use points::Points;
 pub use scan::{Scan, best, rank, scan};
 
-/// A function on the unit cube `[0,1]^d` that is to be maximised.
+/// A function on the unit cube `[0,1]^d` to maximise.
 pub trait Function: Sync {
     /// Dimension d of its input.
     fn dim(&self) -> usize;
 
-    /// Values at many points, one number a row. This is the batch path; implementations vectorise it.
+    /// Values at many points, one number per row. This is the batch path; implementations vectorise
+    /// it.
     fn values(&self, points: &Points) -> Vec<f64>;
 
     /// Value at one point; writes ∂f/∂x into `gradient` (length d).

@@ -1,16 +1,16 @@
-//! Global maximisation over the unit cube: a batch of starts, the best of them refined.
+//! Global maximisation over the unit cube: evaluates a batch of starts and refines the best ones.
 
 use crate::lbfgsb::{Lbfgsb, LbfgsbOptions, LocalMaximum};
 use crate::scan::rank;
 use crate::{Function, OptimError, Points};
 
-/// Two maxima closer than this in every coordinate are one.
+/// Two maxima closer than this in every coordinate count as one.
 const SAME_MAXIMUM: f64 = 1e-3;
-/// The same for points that are still on their way up.
+/// The same for points that are still climbing.
 const SAME_ASCENT: f64 = 0.02;
 /// Starts are kept at least this far apart in some coordinate, or half their mean spacing if that is less.
 const APART: f64 = 0.1;
-/// Points of one scrambled Sobol sequence; more start the next one.
+/// Length of one scrambled Sobol sequence; further points start the next one.
 const SOBOL_LENGTH: usize = 1 << 16;
 
 /// Multi-start maximisation over `[0,1]^d`.
@@ -20,32 +20,33 @@ const SOBOL_LENGTH: usize = 1 << 16;
 /// 2. The best `n_candidates` of them, kept apart from one another, climb `candidate_iterations` steps.
 /// 3. The best `n_refine` of these, again apart, are refined by projected L-BFGS.
 ///
-/// Cost: one call of `values` on n_starts + n_extra points, then about 4 calls of `value_gradient` per candidate and 10 to
-/// 15 per refined point for d = 2 to 6. For as many evaluations without the second stage the gap to the maximum is
-/// larger by a quarter in six dimensions (docs/decisions/0003-bounded-optimisation.md).
+/// Cost: one call of `values` on n_starts + n_extra points, then about 4 calls of `value_gradient`
+/// per candidate and 10 to 15 per refined point for d = 2 to 6. With the same number of evaluations
+/// but without the second stage, the gap to the maximum is larger by a quarter in six dimensions
+/// (docs/decisions/0003-bounded-optimisation.md).
 #[derive(Clone, Debug, PartialEq)]
 pub struct MultiStart {
-    /// Sobol points.
+    /// Number of Sobol points.
     pub n_starts: usize,
-    /// Starts that climb a few steps; at least `n_refine` are taken.
+    /// Number of starts that climb a few steps, at least `n_refine`.
     pub n_candidates: usize,
     /// Steps of a candidate; 0 skips the second stage.
     pub candidate_iterations: usize,
-    /// Candidates that are refined; 0 counts as 1.
+    /// Number of refined candidates; 0 counts as 1.
     pub n_refine: usize,
     /// The stopping criteria of a refinement.
     pub local: LbfgsbOptions,
 }
 
 impl Default for MultiStart {
-    /// The choice for three dimensions.
+    /// The default for three dimensions.
     fn default() -> Self {
         Self::for_dim(3)
     }
 }
 
 impl MultiStart {
-    /// 128 starts a dimension, from 256 to 1024; 32 candidates, 3 steps each; 8 refinements.
+    /// 128 starts per dimension, from 256 to 1024; 32 candidates, 3 steps each; 8 refinements.
     pub fn for_dim(dim: usize) -> Self {
         Self {
             n_starts: dim.saturating_mul(128).clamp(256, 1024),
@@ -58,11 +59,13 @@ impl MultiStart {
 
     /// Maximises `function` over `[0,1]^d`. Equal seeds and functions give equal results.
     ///
-    /// `extra` are further starts (n×d, may be empty), such as incumbents and points near them; one outside the cube is
-    /// moved onto its border, one with a NaN is left out. The best value is at least that of every start.
+    /// `extra` are further starts (n×d, may be empty), such as incumbents and points near them. A
+    /// start outside the cube is moved onto its border, and one with a NaN is omitted. The best
+    /// value is at least that of every start.
     ///
     /// # Errors
-    /// [`OptimError::NoFiniteValue`] if no start has a finite value, [`OptimError::EmptyDomain`] if there is no start.
+    /// [`OptimError::NoFiniteValue`] if no start has a finite value, [`OptimError::EmptyDomain`] if
+    /// there are no starts.
     ///
     /// # Panics
     /// If `extra` has another dimension than the function, or `values` returns another number of values than points.
@@ -101,7 +104,8 @@ impl MultiStart {
             n_evaluations += found.as_ref().map_or(1, |m| m.n_evaluations);
             match found {
                 Ok(maximum) if maximum.value >= value => maximum,
-                // No gradient here, or a value that rounds differently in a batch: the start itself stands.
+                // There is no gradient here, or the value rounds differently in a batch: keep the
+                // start itself.
                 Ok(LocalMaximum { n_evaluations, .. }) => {
                     LocalMaximum { x: start.to_vec(), value, n_evaluations }
                 }
@@ -137,12 +141,12 @@ pub struct Maxima {
 }
 
 impl Maxima {
-    /// The largest.
+    /// The largest maximum.
     pub fn best(&self) -> &LocalMaximum {
         &self.maxima[0]
     }
 
-    /// All of them, best first.
+    /// All maxima, best first.
     pub fn iter(&self) -> std::slice::Iter<'_, LocalMaximum> {
         self.maxima.iter()
     }
@@ -153,7 +157,7 @@ impl Maxima {
         self.maxima.len()
     }
 
-    /// Points evaluated altogether: the batch and every step of the refinements.
+    /// Total number of evaluated points: the batch and every step of the refinements.
     pub fn n_evaluations(&self) -> usize {
         self.n_evaluations
     }
@@ -183,7 +187,8 @@ fn keep_distinct(maxima: &mut Vec<LocalMaximum>, radius: f64) {
 
 /// Scrambled Sobol points in `[0,1)^d`, n×d. Equal arguments give equal points.
 ///
-/// Sequences end at 2¹⁶ points and 256 dimensions; each further block of either has a scramble of its own.
+/// Sequences end at 2¹⁶ points and 256 dimensions; each further block of either has its own
+/// scramble.
 pub fn sobol(dim: usize, n_points: usize, seed: u32) -> Points {
     let mut data = Vec::with_capacity(dim * n_points);
     extend_sobol(&mut data, dim, n_points, seed);
@@ -220,7 +225,7 @@ fn small(number: usize) -> u32 {
     u32::try_from(number).expect("indices of points and dimensions fit 32 bits")
 }
 
-/// The Sobol points, then the caller's inside the cube.
+/// The Sobol points, then the caller's starts inside the cube.
 fn starts(dim: usize, n_starts: usize, seed: u32, extra: &Points) -> Points {
     let mut data = Vec::with_capacity(dim * (n_starts + extra.len()));
     extend_sobol(&mut data, dim, n_starts, seed);
@@ -230,8 +235,8 @@ fn starts(dim: usize, n_starts: usize, seed: u32, extra: &Points) -> Points {
     Points::from_flat(dim, data)
 }
 
-/// Up to `n` indices from `order`, first come first served: those apart from the ones taken before; then, if these are
-/// too few, others that are not the same point.
+/// Up to `n` indices from `order`, greedily: first points apart from those already chosen; then, if
+/// these are too few, other distinct points.
 fn spread(starts: &Points, order: &[usize], n: usize) -> Vec<usize> {
     let spacing = (starts.len() as f64).powf(-1.0 / starts.dim() as f64);
     let mut chosen: Vec<usize> = Vec::with_capacity(n);
@@ -261,7 +266,8 @@ mod tests {
 
     #[test]
     fn every_peak_is_found_once_and_the_highest_comes_first() {
-        // Gaussian bumps of width 0.08, further apart than six widths: each centre is a maximum to 10⁻⁷.
+        // Gaussian bumps of width 0.08, at distances of more than six widths: each centre is a
+        // maximum to 10⁻⁷.
         let peaks =
             Peaks::new(0.08, &[(&[0.2, 0.25], 1.0), (&[0.75, 0.3], 0.8), (&[0.5, 0.85], 0.9)]);
         let maxima = MultiStart::for_dim(2).maximize(&peaks, 3, &Points::new(2)).unwrap();
@@ -278,7 +284,7 @@ mod tests {
 
     #[test]
     fn a_needle_is_found_only_from_the_callers_start() {
-        // Width 10⁻³ in four dimensions: no Sobol point of 512 comes within ten widths.
+        // Width 10⁻³ in four dimensions: none of 512 Sobol points comes within ten widths.
         let needle = Peaks::new(1e-3, &[(&[0.31, 0.62, 0.4, 0.7], 5.0)]);
         let search = MultiStart::for_dim(4);
         let blind = search.maximize(&needle, 1, &Points::new(4)).unwrap();
@@ -353,7 +359,7 @@ mod tests {
         }
         let points = sobol(300, 256, 9);
         assert_eq!(sobol_point(300, 77, 9), points.row(77));
-        // Same tables, other scramble: dimension 256 is not dimension 0 again.
+        // Same tables, different scramble: dimension 256 differs from dimension 0.
         assert!(points.rows().filter(|row| (row[0] - row[256]).abs() < 1e-9).count() < 8);
         assert!(sobol(2, 70_000, 1).row(65_536) != sobol(2, 70_000, 1).row(0));
         assert!(sobol(5, 16, 1) != sobol(5, 16, 2));

@@ -2,7 +2,8 @@
 
 /// An n×d block of points, row-major: point i is the slice `row(i)` of length d.
 ///
-/// The one container for batches of inputs between the crates; a row is contiguous, so a single point is a `&[f64]`.
+/// The common container for batches of inputs between the crates. A row is contiguous, so a single
+/// point is a `&[f64]`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Points {
     dim: usize,
@@ -19,7 +20,7 @@ impl Points {
         Self { dim, data: Vec::new() }
     }
 
-    /// Takes over a flat row-major buffer of n·`dim` numbers.
+    /// Takes ownership of a flat row-major buffer of n·`dim` numbers.
     ///
     /// # Panics
     /// If the length is not a multiple of `dim`, or `dim` is 0.
@@ -59,7 +60,7 @@ impl Points {
         self.data.extend_from_slice(point);
     }
 
-    /// Coordinates of a point (d).
+    /// Number of coordinates of a point (d).
     pub fn dim(&self) -> usize {
         self.dim
     }
@@ -69,7 +70,7 @@ impl Points {
         self.data.len() / self.dim
     }
 
-    /// Returns true if there is no point.
+    /// Returns true if there are no points.
     pub fn is_empty(&self) -> bool {
         self.data.is_empty()
     }

@@ -8,7 +8,7 @@ use std::cmp::Ordering;
 pub struct Scan {
     /// Value of every point of the domain, in its order (n).
     pub values: Vec<f64>,
-    /// Indices of the points with a finite value, best first; of equal values the first index comes first. Never empty.
+    /// Indices of the points with a finite value, best first; ties are in index order. Never empty.
     pub order: Vec<usize>,
 }
 
@@ -40,7 +40,8 @@ pub fn scan<F: Function + ?Sized>(function: &F, domain: &Points) -> Result<Scan,
     Ok(Scan { values, order })
 }
 
-/// Index of the largest finite value, the first of equal ones: the first index of [`rank`] without sorting.
+/// Index of the largest finite value, the first one for ties: the first index of [`rank`] without
+/// sorting.
 ///
 /// # Errors
 /// As [`rank`].
@@ -54,7 +55,7 @@ pub fn best(values: &[f64]) -> Result<usize, OptimError> {
         .ok_or(OptimError::NoFiniteValue { n_evaluated: values.len() })
 }
 
-/// Indices of the finite values, largest first; of equal values the first index comes first.
+/// Indices of the finite values, largest first; ties are in index order.
 ///
 /// # Errors
 /// [`OptimError::EmptyDomain`] without values, [`OptimError::NoFiniteValue`] if none is finite.

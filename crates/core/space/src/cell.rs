@@ -1,15 +1,17 @@
-//! A text in a cell of comma-separated values: on one line, and no formula to a spreadsheet.
+//! Text in a cell of comma-separated values: always on one line, and never a formula to a
+//! spreadsheet.
 //!
-//! Quoting alone allows line breaks within cells and formulas, which programs that split lines at commas, and spreadsheets, take for
-//! something else. [`restored`] undoes what [`escaped`] does, for every text.
+//! Quoting alone allows line breaks and formulas within cells, which spreadsheets and programs that
+//! split lines at commas misinterpret. [`restored`] inverts [`escaped`] for every text.
 
 use std::borrow::Cow;
 
-/// Standing before a cell, it says that what follows is a text.
+/// Prefix that marks the rest of a cell as text.
 const TEXT_MARK: char = '\'';
 
-/// A text as a cell: line breaks as `\n` and `\r`; what a spreadsheet would take for a formula after a `'`. A backslash is doubled
-/// only where the text would be read back to another one otherwise. Numbers and most other texts stay as they are.
+/// Escapes a text for a cell: line breaks become `\n` and `\r`, and a possible formula gets the
+/// prefix `'`. A backslash is doubled only if the text would otherwise be restored to a different
+/// one. Numbers and most other texts stay unchanged.
 #[must_use]
 pub fn escaped(text: &str) -> Cow<'_, str> {
     let text = match text.contains(['\n', '\r']) || has_escape(text) {
@@ -22,7 +24,7 @@ pub fn escaped(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// The text that a cell stands for.
+/// Restores the text of a cell.
 #[must_use]
 pub fn restored(cell: &str) -> Cow<'_, str> {
     let cell = match cell.strip_prefix(TEXT_MARK) {
@@ -51,13 +53,13 @@ pub fn restored(cell: &str) -> Cow<'_, str> {
     Cow::Owned(text)
 }
 
-/// Returns true if a cell has something that stands for another character.
+/// Returns true if a cell contains an escape sequence.
 fn has_escape(text: &str) -> bool {
     ["\\n", "\\r", "\\\\"].iter().any(|each| text.contains(each))
 }
 
-/// Returns true if a spreadsheet may take a cell for a formula that does something: it begins with `=`, `@` or a tab,
-/// or with a sign and calls a function or another program. `-1.5` and `-O2` do nothing.
+/// Returns true if a spreadsheet may interpret a cell as an active formula: it begins with `=`, `@`
+/// or a tab, or with a sign and calls a function or another program. `-1.5` and `-O2` are harmless.
 fn is_formula(text: &str) -> bool {
     match text.chars().next() {
         Some('=' | '@' | '\t') => true,
@@ -95,7 +97,7 @@ mod tests {
         }
     }
 
-    /// Every short text over the characters that mean something.
+    /// Every short text over the special characters.
     #[test]
     fn every_text_reads_back_to_itself() {
         const LETTERS: [char; 10] = ['\\', 'n', 'r', '\n', '\r', '\'', '=', '-', '(', 'a'];

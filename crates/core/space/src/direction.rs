@@ -1,10 +1,10 @@
-//! The direction of an objective: to be made small or large.
+//! The direction of an objective: minimize or maximize.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// The direction in which the values of an objective get better.
+/// The direction in which the values of an objective improve.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Direction {
@@ -15,7 +15,7 @@ pub enum Direction {
 }
 
 impl fmt::Display for Direction {
-    /// The word that files use.
+    /// The word used in files.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Maximize => "maximize",
@@ -25,7 +25,7 @@ impl fmt::Display for Direction {
 }
 
 impl Direction {
-    /// The value as an algorithm sees it, for whom larger is better; its own inverse.
+    /// The value with the sign that algorithms use, where larger is better; its own inverse.
     pub fn to_maximize(self, value: f64) -> f64 {
         match self {
             Self::Minimize => -value,

@@ -1,7 +1,8 @@
-//! Search spaces: named parameters, points, and the unit cube that optimizers work in.
+//! Search spaces: named parameters, points, and the unit cube that optimizers use.
 //!
-//! Decides how a float, integer (either with steps) or categorical parameter maps into `[0,1]^d` and back, and what a valid space is.
-//! Knows nothing of objectives, surrogates or files. Start at [`Space`].
+//! Maps float, integer (either with steps) and categorical parameters into `[0,1]^d` and back, and
+//! checks that a space is valid. This crate has no knowledge of objectives, surrogates or files.
+//! Start at [`Space`].
 
 pub mod cell;
 mod direction;

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::stepped::{MAX_INT, Refused};
 use crate::{SpaceError, Stepped, Value};
 
-/// Declaration of a parameter as it stands in a file: plain data, not yet checked.
+/// Declaration of a parameter as written in a file: plain data, not yet checked.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ParameterSpec {
@@ -21,7 +21,8 @@ pub struct ParameterSpec {
     pub high: Option<f64>,
     /// True if the scale is logarithmic (float and int); default false.
     pub log: Option<bool>,
-    /// Distance between neighbouring values, which are then low + k·step up to high (float and int, on a linear scale).
+    /// Distance between neighbouring values; the values are then low + k·step up to high (float and
+    /// int, on a linear scale).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step: Option<f64>,
     /// The choices: texts, numbers and booleans (categorical).
@@ -39,17 +40,17 @@ impl ParameterSpec {
         Self::range("float", low, high, Some(true))
     }
 
-    /// A whole number in low..=high (within ±2^53).
+    /// An integer in low..=high (within ±2^53).
     pub fn int(low: i64, high: i64) -> Self {
         Self::range("int", whole(low), whole(high), None)
     }
 
-    /// A whole number in low..=high (low ≥ 1) on a logarithmic scale.
+    /// An integer in low..=high (low ≥ 1) on a logarithmic scale.
     pub fn log_int(low: i64, high: i64) -> Self {
         Self::range("int", whole(low), whole(high), Some(true))
     }
 
-    /// One of some texts, numbers or booleans.
+    /// One of several texts, numbers or booleans.
     pub fn categorical<V: Into<Value>>(choices: impl IntoIterator<Item = V>) -> Self {
         Self {
             kind: "categorical".to_owned(),
@@ -90,11 +91,8 @@ impl ParameterSpec {
     }
 }
 
-/// A bound as the declaration holds it; one beyond ±2^53 is refused when the declaration is checked.
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "what lies within ±2^53 is exact, the rest is refused"
-)]
+/// A bound as stored in the declaration. The check of the declaration refuses bounds beyond ±2^53.
+#[expect(clippy::cast_precision_loss, reason = "values within ±2^53 are exact, others are refused")]
 fn whole(bound: i64) -> f64 {
     bound as f64
 }
@@ -111,7 +109,8 @@ pub enum Kind {
         /// Logarithmic scale.
         log: bool,
     },
-    /// A whole number in low..=high; each has an equal share of `[0,1]`, on the log scale if `log` (low ≥ 1).
+    /// An integer in low..=high. Each has an equal share of `[0,1]`, on the log scale if `log`
+    /// (low ≥ 1).
     Int {
         /// Smallest value.
         low: i64,
@@ -120,17 +119,18 @@ pub enum Kind {
         /// Logarithmic scale.
         log: bool,
     },
-    /// A number of finitely many that are a step apart; each has an equal share of `[0,1]`.
+    /// One of finitely many numbers a step apart. Each has an equal share of `[0,1]`.
     Stepped(Stepped),
-    /// One of at least two values, without order: one coordinate a choice (one-hot), or one for a pair.
+    /// One of at least two unordered values: one coordinate per choice (one-hot), or a single one
+    /// for a pair.
     Categorical {
-        /// Texts, numbers and booleans, all different also as texts.
+        /// Texts, numbers and booleans, which also differ as texts.
         choices: Vec<Value>,
     },
 }
 
 impl Kind {
-    /// Number of different values; `None` if they are a continuum.
+    /// Number of different values; `None` for a continuous range.
     pub fn n_values(&self) -> Option<u64> {
         match self {
             Self::Float { .. } => None,
@@ -140,7 +140,8 @@ impl Kind {
         }
     }
 
-    /// Value number `index` of finitely many, from 0: numbers in their order, choices as declared.
+    /// The value with this index among finitely many, from 0: numbers in ascending order, choices
+    /// as declared.
     pub fn value(&self, index: u64) -> Option<Value> {
         match self {
             Self::Float { .. } => None,
@@ -153,14 +154,14 @@ impl Kind {
         }
     }
 
-    /// The values, if they are finitely many, in the order of [`Self::value`].
+    /// The values in the order of [`Self::value`], if there are finitely many.
     pub fn values(&self) -> Option<impl Iterator<Item = Value> + '_> {
         let indices = 0..self.n_values()?;
         Some(indices.filter_map(|index| self.value(index)))
     }
 
-    /// The number of one of finitely many values: the inverse of [`Self::value`]. A number is found whether it is written as
-    /// `3` or `3.0`.
+    /// The index of one of finitely many values: the inverse of [`Self::value`]. `3` and `3.0` are
+    /// the same number.
     pub fn index_of(&self, value: &Value) -> Option<u64> {
         match (self, value) {
             (Self::Float { .. }, _) => None,
@@ -179,8 +180,9 @@ impl Kind {
         }
     }
 
-    /// The choice that a text stands for: the one that is written so, else a number of that size or a boolean in another
-    /// case (`32.0` for 32, `True` for true). Nothing for a range of numbers.
+    /// The choice that a text denotes: the one written exactly like it, otherwise an equal number
+    /// or a boolean in another case (`32.0` for 32, `True` for true). `None` for a range of
+    /// numbers.
     pub fn choice(&self, text: &str) -> Option<Value> {
         let Self::Categorical { choices } = self else {
             return None;
@@ -192,7 +194,7 @@ impl Kind {
     }
 }
 
-/// A number as an integer, if it is one within ±(2^53 - 1): a larger one may have been rounded.
+/// A number as an integer, if it is one within ±(2^53 - 1): a larger one may be rounded.
 fn whole_number(value: f64) -> Option<i64> {
     #[expect(clippy::cast_possible_truncation, reason = "whole and within ±2^53, as checked")]
     (value.fract() == 0.0 && value.abs() <= MAX_INT).then_some(value as i64)
@@ -221,7 +223,7 @@ pub struct Parameter {
 }
 
 impl Parameter {
-    /// A declaration of it; a linear scale is left unsaid.
+    /// A declaration of this parameter; a linear scale is omitted.
     pub fn to_spec(&self) -> ParameterSpec {
         match &self.kind {
             Kind::Float { low, high, log } => {
@@ -242,7 +244,7 @@ impl Parameter {
     /// Checks a declaration.
     ///
     /// # Errors
-    /// [`SpaceError`] names the parameter, the key, the value and what is expected instead.
+    /// [`SpaceError`] names the parameter, the key, the value and the expected values.
     pub fn from_spec(name: &str, spec: &ParameterSpec) -> Result<Self, SpaceError> {
         let kind = match checked_name(name) {
             Ok(()) => checked_kind(spec),
@@ -269,7 +271,7 @@ impl Parameter {
         &self.kind
     }
 
-    /// Number of unit-cube coordinates it takes: 1, or the number of choices when there are more than two.
+    /// Number of unit-cube coordinates: 1, or the number of choices if there are more than two.
     pub fn n_coordinates(&self) -> usize {
         match &self.kind {
             Kind::Categorical { choices } if choices.len() > 2 => choices.len(),
@@ -305,7 +307,7 @@ impl Parameter {
                 #[expect(
                     clippy::cast_possible_truncation,
                     clippy::cast_sign_loss,
-                    reason = "the cast saturates at both ends, and what lies beyond is the end"
+                    reason = "the cast saturates at both ends, and values beyond become the end"
                 )]
                 let index = (from + u * (to - from)).round() as u64;
                 let value = stepped.value(index.min(stepped.n_values() - 1));
@@ -326,10 +328,10 @@ impl Parameter {
         }
     }
 
-    /// The value that a text stands for.
+    /// Parses a value of this parameter.
     ///
     /// # Errors
-    /// If it is none of this parameter's values.
+    /// If the text is not a value of this parameter.
     pub fn parse(&self, text: &str) -> Result<Value, SpaceError> {
         let text = text.trim();
         let value = match &self.kind {
@@ -343,8 +345,9 @@ impl Parameter {
         self.normalize(&value)
     }
 
-    /// A value as this parameter has it: integers as integers, floats as floats, on a grid its nearest value if only what
-    /// sums of decimals go wrong by lies between, choices as they were declared.
+    /// Converts a value to this parameter's type: integers for an integer range, floats for a float
+    /// range, choices as declared. On a grid, a value that differs from a grid value only by
+    /// rounding errors becomes that grid value.
     pub(crate) fn normalize(&self, value: &Value) -> Result<Value, SpaceError> {
         match (&self.kind, value) {
             (Kind::Float { .. }, Value::Int(v)) => {
@@ -363,7 +366,8 @@ impl Parameter {
         }
     }
 
-    /// The error of a value of the wrong type or size. Where choices look like it and differ in type, the types are told.
+    /// The error for a value of the wrong type or size. If choices have the same text but another
+    /// type, the error names the types.
     fn not_one_of_these(&self, value: &Value) -> SpaceError {
         let found = value.to_string();
         match &self.kind {
@@ -432,7 +436,7 @@ impl Parameter {
     }
 }
 
-/// A key, what stands there, and what is expected instead.
+/// The error for a key: the found value and the expected one.
 fn refused<T>(key: &'static str, found: impl ToString, expected: &str) -> Result<T, Refused> {
     Err((key, found.to_string(), expected.to_owned()))
 }
@@ -518,18 +522,18 @@ fn checked_range(spec: &ParameterSpec, is_int: bool) -> Result<Kind, Refused> {
         return Ok(kind);
     };
     if log {
-        let expected = "no such key, since log = true (equal steps belong to a linear scale; to try certain values alone, \
+        let expected = "no such key, since log = true (equal steps belong to a linear scale; to try only certain values, \
                         list them as choices of a categorical parameter)";
         return refused("step", step, expected);
     }
     let stepped = Stepped::new(low, high, step, is_int)?;
     match is_int && step <= 1.0 {
-        true => Ok(kind), // every whole number
+        true => Ok(kind), // every integer
         false => Ok(Kind::Stepped(stepped)),
     }
 }
 
-/// One text for all that read as the same number or boolean.
+/// One text for all texts that parse to the same number or boolean.
 fn as_read(text: &str) -> String {
     match text.parse::<f64>() {
         Ok(number) => (number + 0.0).to_string(), // −0 is 0
@@ -560,8 +564,9 @@ fn checked_choices(choices: Vec<Value>) -> Result<Kind, Refused> {
         };
         return refused("choices", found, expected);
     }
-    // Texts that differ are told apart, also "1" and "1.0"; a number or a boolean must differ from every other choice as it
-    // is read from a text, since commands and tables have texts alone.
+    // Texts that differ are distinct, including "1" and "1.0". A number or a boolean must differ
+    // from every other choice after parsing it from a text, because commands and tables contain
+    // only texts.
     let mut texts = BTreeMap::new();
     for choice in &choices {
         if let Some(other) = texts.insert(choice.to_string(), choice) {
@@ -584,7 +589,7 @@ fn checked_choices(choices: Vec<Value>) -> Result<Kind, Refused> {
     for text in texts {
         if let Some(same) = read.get(&as_read(&text.to_string())) {
             let found = format!("{} beside {}", named(same), named(text));
-            return refused("choices", found, "texts that do not read as another choice");
+            return refused("choices", found, "texts that cannot be read as another choice");
         }
     }
     Ok(Kind::Categorical { choices })
@@ -595,14 +600,14 @@ fn clamp(u: f64) -> f64 {
     if u.is_nan() { 0.5 } else { u.clamp(0.0, 1.0) }
 }
 
-/// Ends of the interval that `[0,1]` maps to, half a cell beyond the first and the last integer.
+/// Ends of the image of `[0,1]`, half a cell beyond the first and the last integer.
 #[expect(clippy::cast_precision_loss, reason = "bounds are checked to lie within ±2^53")]
 fn int_cells(low: i64, high: i64, log: bool) -> (f64, f64) {
     let (from, to) = (low as f64 - 0.5, high as f64 + 0.5);
     if log { (from.ln(), to.ln()) } else { (from, to) }
 }
 
-/// The same for the numbers of the values of a grid, which begin with 0.
+/// The same for the indices of the values of a grid, from 0.
 #[expect(clippy::cast_precision_loss, reason = "at most 2^53 + 1 values")]
 fn index_cells(stepped: &Stepped) -> (f64, f64) {
     (-0.5, stepped.n_values() as f64 - 0.5)

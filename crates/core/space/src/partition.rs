@@ -2,28 +2,29 @@
 
 use crate::{Kind, Parameter, Space};
 
-/// The reason why a domain cannot be cut into so many regions.
+/// The reason why a domain cannot be cut into this number of regions.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PartitionError {
-    /// There must be at least one.
-    #[error("there is no partition into 0 regions: name at least 1")]
+    /// The number of regions is 0.
+    #[error("there is no partition into 0 regions; use at least 1")]
     None,
-    /// A region would hold no point.
+    /// A region would contain no point.
     #[error(
         "the space cannot be cut into {n_regions} regions that each hold a point: integers are cut while each slice holds \
-         one of them, choices not at all; name fewer regions, or a number with smaller factors"
+         one of them, choices not at all; use fewer regions, or a number with smaller factors"
     )]
     TooFine {
-        /// The number asked for.
+        /// The requested number.
         n_regions: u32,
     },
 }
 
 /// P hyper-rectangles of equal size that tile `[0,1]^d`: each coordinate j is cut into c_j slices, ∏ c_j = P.
 ///
-/// A slice is half-open, `[k/c, (k+1)/c)`, the last one closed, so that every point lies in exactly one region. Regions are
-/// numbered with the first coordinate slowest, as in DP-FTS-DE appendix B.2.1. The prime factors of P, largest first, go
-/// to the coordinate with the fewest slices so far: 4 regions of three coordinates are 2×2×1, as there.
+/// A slice is half-open, `[k/c, (k+1)/c)`, the last one closed, so every point lies in exactly one
+/// region. Regions are numbered with the first coordinate slowest, as in DP-FTS-DE appendix B.2.1.
+/// The prime factors of P, largest first, go to the coordinate with the fewest slices so far: 4
+/// regions of three coordinates are 2×2×1, as in the appendix.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Partition {
     cuts: Vec<u32>,
@@ -47,10 +48,11 @@ impl Partition {
         Self::along(dim, n_regions, |_, _| true)
     }
 
-    /// Cuts a space along its floats and integers; every region holds at least one of its points.
+    /// Cuts a space along its floats and integers; every region contains at least one of its
+    /// points.
     ///
     /// # Errors
-    /// If `n_regions` is 0, or a region would hold no point.
+    /// If `n_regions` is 0, or a region would contain no point.
     pub fn of_space(space: &Space, n_regions: u32) -> Result<Self, PartitionError> {
         let parameters = space.parameters().iter();
         let owners: Vec<&Parameter> = parameters
@@ -61,7 +63,8 @@ impl Partition {
         })
     }
 
-    /// Cuts along coordinates; `fits` says whether a coordinate can be cut into so many slices.
+    /// Cuts along coordinates. `fits` returns true if a coordinate can be cut into this number of
+    /// slices.
     fn along(
         dim: usize,
         n_regions: u32,
@@ -81,7 +84,7 @@ impl Partition {
         Ok(Self { cuts })
     }
 
-    /// Coordinates d.
+    /// Number of coordinates d.
     pub fn dim(&self) -> usize {
         self.cuts.len()
     }
@@ -91,12 +94,12 @@ impl Partition {
         self.cuts.iter().map(|c| *c as usize).product()
     }
 
-    /// Slices of each coordinate (d).
+    /// Number of slices of each coordinate (d).
     pub fn cuts(&self) -> &[u32] {
         &self.cuts
     }
 
-    /// The region that holds `unit` (length d). Coordinates outside `[0,1]` count as the nearest inside.
+    /// The region that contains `unit` (length d). Coordinates outside `[0,1]` are clamped.
     ///
     /// # Panics
     /// If `unit` has another length.
@@ -109,7 +112,7 @@ impl Partition {
     /// Lower and upper corners of a region (d each). A point on an upper border below 1 belongs to the next region.
     ///
     /// # Panics
-    /// If there is no such region.
+    /// If the region does not exist.
     pub fn bounds(&self, region: usize) -> (Vec<f64>, Vec<f64>) {
         assert!(region < self.n_regions(), "there is no region {region}");
         let mut rest = region;
@@ -122,11 +125,12 @@ impl Partition {
         (lower, upper)
     }
 
-    /// The point of a region at relative coordinates `within` in `[0,1]^d`: affine from its lower to its upper corner, and
-    /// always inside the region, so that 1 is the last number below a border that belongs to the next one.
+    /// The point of a region at relative coordinates `within` in `[0,1]^d`: affine from its lower
+    /// to its upper corner. The point is always inside the region, so 1 maps to the last number
+    /// below a border that belongs to the next region.
     ///
     /// # Panics
-    /// If there is no such region or `within` has another length.
+    /// If the region does not exist or `within` has another length.
     pub fn place(&self, region: usize, within: &[f64]) -> Vec<f64> {
         assert_eq!(within.len(), self.dim(), "a point of another dimension");
         let (lower, upper) = self.bounds(region);
@@ -139,7 +143,8 @@ impl Partition {
     }
 }
 
-/// Returns true if a slice of a parameter's coordinate holds the coordinate of one of its values.
+/// Returns true if a slice of a parameter's coordinate contains the coordinate of one of its
+/// values.
 fn holds(parameter: &Parameter, slice: u32, cuts: u32) -> bool {
     let n_values = match parameter.kind() {
         Kind::Categorical { .. } => return cuts == 1,
@@ -154,7 +159,8 @@ fn holds(parameter: &Parameter, slice: u32, cuts: u32) -> bool {
         parameter.encode(&value, &mut unit).ok()?;
         Some(unit[0]).filter(|x| *x >= border(slice, cuts))
     };
-    // The least number whose coordinate reaches the slice: coordinates grow with numbers.
+    // Finds the smallest index with a coordinate that reaches the slice: coordinates grow with the
+    // index.
     let (mut below, mut reaching) = (0, n_values - 1);
     while below < reaching {
         let middle = below.midpoint(reaching);
@@ -172,7 +178,7 @@ fn border(k: u32, cuts: u32) -> f64 {
     f64::from(k) / f64::from(cuts)
 }
 
-/// The slice `[k/c, (k+1)/c)` that holds x, in agreement with [`border`] to the last bit.
+/// The slice `[k/c, (k+1)/c)` that contains x, consistent with [`border`] to the last bit.
 fn slice_of(x: f64, cuts: u32) -> u32 {
     let mut slice = cuts - 1;
     #[expect(
@@ -191,7 +197,7 @@ fn slice_of(x: f64, cuts: u32) -> u32 {
     slice
 }
 
-/// With multiplicity, largest first.
+/// Prime factors with multiplicity, largest first.
 fn prime_factors(n: u32) -> Vec<u32> {
     let (mut rest, mut factors, mut divisor) = (n, Vec::new(), 2);
     while u64::from(divisor) * u64::from(divisor) <= u64::from(rest) {
@@ -263,7 +269,7 @@ mod tests {
         assert_eq!(Partition::of_space(&three, 3).unwrap().cuts(), [3, 1]);
         let error = Partition::of_space(&three, 4).unwrap_err();
         assert_eq!(error, PartitionError::TooFine { n_regions: 4 });
-        // Of 1 to 8 on a logarithmic scale the eighth part from below holds 1 alone, the next none.
+        // For 1 to 8 on a logarithmic scale, some of eight slices contain no integer.
         let log = space(ParameterSpec::log_int(1, 8));
         for n in 1..=8 {
             let cut = Partition::of_space(&log, n);

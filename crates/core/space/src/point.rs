@@ -5,7 +5,7 @@ use std::fmt;
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
-/// The value of one parameter: in JSON and TOML a number, a boolean or a text.
+/// The value of one parameter: a number, a boolean or a text in JSON and TOML.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum Value {
@@ -33,7 +33,7 @@ impl Value {
         }
     }
 
-    /// Returns true if both are the same value: numbers of one size, booleans, texts.
+    /// Returns true if both are the same value: equal numbers (of either type), booleans or texts.
     pub(crate) fn means(&self, other: &Self) -> bool {
         match (self.as_f64(), other.as_f64()) {
             #[expect(
@@ -45,7 +45,8 @@ impl Value {
         }
     }
 
-    /// Returns true if a text reads as this number or boolean, however it is written; false if this is a text itself.
+    /// Returns true if a text parses to this number or boolean, in any notation. Returns false if
+    /// this is itself a text.
     pub(crate) fn reads(&self, text: &str) -> bool {
         match self {
             Self::Int(_) | Self::Float(_) => {
@@ -71,7 +72,8 @@ macro_rules! from {
 from!(i32 => Int, i64 => Int, f64 => Float, bool => Bool, &str => Choice, String => Choice);
 
 impl fmt::Display for Value {
-    /// Shortest decimal text that reads back to the same value; `true` or `false`; a text as it is.
+    /// The shortest decimal text that parses back to the same value; `true` or `false`; a text
+    /// unchanged.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Int(value) => write!(f, "{value}"),
@@ -125,7 +127,7 @@ impl<'de> Deserialize<'de> for Value {
     }
 }
 
-/// One value for each parameter of a [`crate::Space`], in its order, with the names beside them.
+/// One named value for each parameter of a [`crate::Space`], in its order.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Point {
     entries: Vec<(String, Value)>,
@@ -149,10 +151,11 @@ impl Point {
 }
 
 impl Point {
-    /// The value of a float or int parameter, or a choice that is a number: for objectives, which know their own space.
+    /// The value of a float or int parameter, or a numeric choice, for objectives, which know their
+    /// own space.
     ///
     /// # Panics
-    /// If there is no such parameter, or its value is no number.
+    /// If the parameter does not exist, or its value is not a number.
     pub fn number(&self, name: &str) -> f64 {
         match self.get(name).and_then(Value::as_f64) {
             Some(value) => value,
@@ -160,10 +163,10 @@ impl Point {
         }
     }
 
-    /// The choice of a categorical parameter among texts.
+    /// The choice of a categorical parameter with texts.
     ///
     /// # Panics
-    /// If there is no such parameter, or its value is no text.
+    /// If the parameter does not exist, or its value is not a text.
     pub fn choice(&self, name: &str) -> &str {
         match self.get(name) {
             Some(Value::Choice(choice)) => choice,
@@ -171,10 +174,10 @@ impl Point {
         }
     }
 
-    /// The choice of a categorical parameter among booleans.
+    /// The choice of a categorical parameter with booleans.
     ///
     /// # Panics
-    /// If there is no such parameter, or its value is no boolean.
+    /// If the parameter does not exist, or its value is not a boolean.
     pub fn flag(&self, name: &str) -> bool {
         match self.get(name) {
             Some(Value::Bool(flag)) => *flag,
@@ -184,21 +187,22 @@ impl Point {
 }
 
 impl Serialize for Point {
-    /// A JSON object, one key a parameter.
+    /// Writes a JSON object with one key per parameter.
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_map(self.iter())
     }
 }
 
 impl<'de> Deserialize<'de> for Point {
-    /// A JSON object; its keys keep their order. Whether it is a point of some space is for [`crate::Space::encode`] to say.
+    /// Reads a JSON object and keeps the order of its keys. [`crate::Space::encode`] checks that it
+    /// is a point of a space.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Entries;
         impl<'de> Visitor<'de> for Entries {
             type Value = Point;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object with one value a parameter")
+                f.write_str("an object with one value per parameter")
             }
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Point, A::Error> {

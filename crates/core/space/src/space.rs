@@ -7,7 +7,7 @@ use crate::{Parameter, ParameterSpec, Point};
 /// The reason why a space or a value is not valid.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum SpaceError {
-    /// The space has no parameter at all.
+    /// The space has no parameters.
     #[error("the search space is empty: add at least one [space.NAME] table")]
     Empty,
     /// Two parameters share a name.
@@ -25,7 +25,7 @@ pub enum SpaceError {
         key: String,
         /// The value that was found.
         found: String,
-        /// The values that would be accepted.
+        /// The accepted values.
         expected: String,
     },
     /// A value lies outside its parameter's range, or is of the wrong type.
@@ -64,7 +64,7 @@ impl Space {
     /// A space from its parameters.
     ///
     /// # Errors
-    /// If there is none, or a name occurs twice.
+    /// If there are no parameters, or a name occurs twice.
     pub fn new(parameters: Vec<Parameter>) -> Result<Self, SpaceError> {
         if parameters.is_empty() {
             return Err(SpaceError::Empty);
@@ -81,7 +81,7 @@ impl Space {
     /// A space from declarations, in their order.
     ///
     /// # Errors
-    /// The first declaration that is not valid.
+    /// If a declaration is not valid; the error names the first.
     pub fn from_specs<'a>(
         specs: impl IntoIterator<Item = (&'a str, &'a ParameterSpec)>,
     ) -> Result<Self, SpaceError> {
@@ -147,8 +147,8 @@ impl Space {
         Ok(unit)
     }
 
-    /// A point that somebody wrote, in the space's order and types: `3` becomes `3.0` where the parameter is a float, and
-    /// `3.0` becomes `3` where it is an integer. The values are otherwise as given.
+    /// Converts a user's point to the space's order and types: `3` becomes `3.0` for a float, and
+    /// `3.0` becomes `3` for an integer. The values are otherwise unchanged.
     ///
     /// # Errors
     /// If a parameter is missing, unknown or given twice, or a value is out of range.
@@ -175,7 +175,7 @@ impl Space {
     /// The parameter called `name`.
     ///
     /// # Errors
-    /// If there is none.
+    /// If it does not exist.
     pub fn parameter(&self, name: &str) -> Result<&Parameter, SpaceError> {
         let found = self.parameters.iter().find(|each| each.name() == name);
         found.ok_or_else(|| SpaceError::Unknown {
@@ -184,9 +184,10 @@ impl Space {
         })
     }
 
-    /// The coordinates that stand for what `unit` decodes to: integers at the middle of their cell, choices one-hot.
+    /// The canonical coordinates of the point at `unit`: integers at the middle of their cell,
+    /// choices one-hot.
     ///
-    /// Two coordinates that mean the same trial have the same snapped form.
+    /// Coordinates that decode to the same point have the same snapped form.
     pub fn snap(&self, unit: &[f64]) -> Vec<f64> {
         let point = self.decode(unit);
         self.encode(&point)

@@ -4,19 +4,20 @@ use std::fmt;
 
 use crate::Value;
 
-/// Largest magnitude of a bound of whole numbers: a larger one may be another number that was rounded to an f64.
+/// Maximum magnitude of a bound of integers: a larger f64 may be a rounded number.
 pub(crate) const MAX_INT: f64 = 9_007_199_254_740_991.0;
 
-/// Most decimal digits that the values of a grid may take: so many are told apart by an f64.
+/// Maximum number of decimal digits of a grid's values, which an f64 can represent distinctly.
 const MAX_DIGITS: u32 = 15;
 
-/// Share of a step by which a number may miss a value of the grid and still mean it: what sums of decimals go wrong by.
+/// Tolerance around a grid value, as a share of a step, for rounding errors in sums of decimals.
 const DUST: f64 = 1e-9;
 
-/// The values low + k·step for k = 0, 1, …, n − 1, the last of which is high.
+/// The values low + k·step for k = 0, 1, …, n − 1; the last one is high.
 ///
-/// They are counted in units of a power of ten of which low and step are whole multiples. So the third value after 0 with
-/// step 0.05 is the number nearest to 0.15, which prints as it is written, and not 3 · 0.05 = 0.15000000000000002.
+/// They are stored as multiples of a power of ten that divides low and step. The third value after
+/// 0 with step 0.05 is therefore the number nearest to 0.15, which prints as 0.15, and not
+/// 3 · 0.05 = 0.15000000000000002.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Stepped {
     /// low, in units of 10^exponent.
@@ -29,11 +30,12 @@ pub struct Stepped {
     is_whole: bool,
 }
 
-/// The reason why there is no such grid: the key, the value that stands there, and what is expected instead.
+/// The reason why a grid is invalid: the key, the found value, and the expected one.
 pub(crate) type Refused = (&'static str, String, String);
 
 impl Stepped {
-    /// The grid from `low` to `high`, both finite with `low` < `high`; of whole numbers the bounds are whole already.
+    /// The grid from `low` to `high`, both finite with `low` < `high`. For integers, the bounds are
+    /// already whole.
     pub(crate) fn new(low: f64, high: f64, step: f64, is_whole: bool) -> Result<Self, Refused> {
         let refuse = |expected: String| Err(("step", step.to_string(), expected));
         if is_whole && !(step >= 1.0 && step.fract() == 0.0 && step <= MAX_INT) {
@@ -93,17 +95,17 @@ impl Stepped {
         self.n_values
     }
 
-    /// Returns true if the values are whole numbers, of an `int`.
+    /// Returns true if the values are integers, of an `int`.
     pub fn is_whole(&self) -> bool {
         self.is_whole
     }
 
-    /// Value number `index`, from 0.
+    /// The value with this index, from 0.
     pub(crate) fn value(&self, index: u64) -> Option<Value> {
         let index = i64::try_from(index).ok();
         let index = index.filter(|_| index.is_some_and(|k| k.unsigned_abs() < self.n_values))?;
         Some(match self.is_whole {
-            // Of whole numbers the unit may be a power of ten above 1.
+            // For integers, the unit may be a power of ten above 1.
             #[expect(
                 clippy::cast_possible_truncation,
                 reason = "between two bounds within ±2^53, and whole"
@@ -113,12 +115,12 @@ impl Stepped {
         })
     }
 
-    /// The number of the value that is meant; one that misses it by less than a billionth of a step means it still.
+    /// The index of the grid value equal to `value`, with a tolerance of a billionth of a step.
     pub(crate) fn index_of(&self, value: f64) -> Option<u64> {
         let steps = ((value - self.low()) / self.step()).round();
         #[expect(
             clippy::cast_possible_truncation,
-            reason = "the cast saturates, and what lies outside is refused below"
+            reason = "the cast saturates, and values outside are refused below"
         )]
         let index = steps as i64;
         let known = u64::try_from(index).ok().filter(|k| *k < self.n_values)?;
@@ -146,13 +148,14 @@ impl fmt::Display for Stepped {
     }
 }
 
-/// The f64 nearest to units · 10^exponent: a decimal text is always read so.
+/// The f64 nearest to units · 10^exponent, by parsing it as a decimal text.
 fn nearest(units: i64, exponent: i32) -> f64 {
     let text = format!("{units}e{exponent}");
     text.parse().unwrap_or_else(|error| unreachable!("{text} is a number: {error}"))
 }
 
-/// The shortest decimal m · 10^e that reads back to a finite number, as m and e; m does not end in 0.
+/// The shortest decimal m · 10^e that parses back to a finite number, as m and e; m does not end in
+/// 0.
 fn decimal(number: f64) -> (i64, i32) {
     let text = format!("{number:e}");
     let (digits, exponent) = text.split_once('e').unwrap_or((&text, "0"));
@@ -161,12 +164,12 @@ fn decimal(number: f64) -> (i64, i32) {
     let exponent: i32 = exponent.parse().unwrap_or(0);
     let n_decimals = i32::try_from(fraction.len()).unwrap_or(0);
     match units {
-        0 => (0, i32::MAX), // a whole number of any units
+        0 => (0, i32::MAX), // an integer in any unit
         _ => (units, exponent - n_decimals),
     }
 }
 
-/// A decimal in units of a smaller power of ten, if it takes at most `limit` of them.
+/// A decimal in units of a smaller power of ten, if it has at most `limit` of them.
 fn in_units((units, from): (i64, i32), exponent: i32, limit: i64) -> Option<i64> {
     let factor = match units {
         0 => 1,
@@ -199,7 +202,7 @@ mod tests {
         let grid = Stepped::new(100.0, 300.0, 100.0, true).unwrap();
         assert_eq!(texts(&grid), ["100", "200", "300"]);
         assert_eq!((grid.low(), grid.high(), grid.step()), (100.0, 300.0, 100.0));
-        // As floats, 0.3 − 0.1 is less than 0.2.
+        // As floats, 0.3 − 0.1 is below 0.2.
         assert_eq!(texts(&Stepped::new(0.1, 0.3, 0.2, false).unwrap()), ["0.1", "0.3"]);
         let widest = Stepped::new(-MAX_INT, MAX_INT, 1.0, true).unwrap();
         assert_eq!(widest.n_values(), (1 << 54) - 1);

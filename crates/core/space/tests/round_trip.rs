@@ -1,4 +1,4 @@
-//! Coordinates to points and back, and what a bad declaration is answered with.
+//! Coordinates to points and back, and the errors for invalid declarations.
 
 use fedbo_space::{ParameterSpec, Point, Space, SpaceError, Value};
 use proptest::prelude::*;
@@ -56,7 +56,7 @@ proptest! {
         }
     }
 
-    /// A point is the same after it was JSON, and each value after it was a text.
+    /// A point survives a round trip through JSON, and each value one through text.
     #[test]
     fn points_survive_their_texts(unit in prop::collection::vec(0.0_f64..=1.0, 14)) {
         let space = mixed();
@@ -70,8 +70,8 @@ proptest! {
         }
     }
 
-    /// Any grid of decimals: each value is the decimal that one would write, its coordinate leads back to it, and a sum that
-    /// went wrong in the last digits still means it.
+    /// For any grid of decimals, each value is the decimal as a user would write it, its coordinate
+    /// decodes to it, and a sum with rounding errors in the last digits still denotes it.
     #[test]
     fn values_a_step_apart_are_decimals_and_survive_the_round_trip(
         first in -1_000_i32..1_000, stride in 1_i32..200, n in 2_u32..60, decimals in 0_usize..9, at in 0.0_f64..1.0
@@ -102,7 +102,7 @@ proptest! {
     }
 }
 
-/// As `study.toml` has them.
+/// Choices as written in `study.toml`.
 #[test]
 fn choices_keep_their_types_and_are_found_by_their_texts() {
     let space = Space::from_specs([("size", &ParameterSpec::categorical(varied()))]).unwrap();
@@ -135,7 +135,7 @@ fn choices_keep_their_types_and_are_found_by_their_texts() {
     assert_eq!(serde_json::to_string(&point).unwrap(), "{\"size\":16}");
 }
 
-/// A stored definition of texts alone is written as ever, byte for byte.
+/// A stored definition with texts only is written as before, byte for byte.
 #[test]
 fn declarations_without_the_new_forms_keep_their_text() {
     let text = "{\"type\":\"categorical\",\"low\":null,\"high\":null,\"log\":null,\"choices\":[\"16\",\"1.0\",\"true\"]}";
@@ -145,7 +145,7 @@ fn declarations_without_the_new_forms_keep_their_text() {
     let text = "{\"type\":\"int\",\"low\":1.0,\"high\":9.0,\"log\":null,\"choices\":null}";
     let spec: ParameterSpec = serde_json::from_str(text).unwrap();
     assert_eq!(serde_json::to_string(&spec).unwrap(), text);
-    // A step of one is every whole number, and a declaration is what it was made from.
+    // A step of one gives every integer, and a declaration survives the round trip.
     let space = |spec: &ParameterSpec| Space::from_specs([("n", spec)]).unwrap();
     assert_eq!(space(&spec), space(&spec.clone().with_step(1.0)));
     for spec in [
@@ -157,7 +157,7 @@ fn declarations_without_the_new_forms_keep_their_text() {
     }
 }
 
-/// Every integer of a linear range gets the same share of [0,1], the two at the ends included.
+/// Every integer of a linear range gets the same share of [0,1], including the two at the ends.
 #[test]
 fn integers_share_the_interval_equally() {
     let space = Space::from_specs([("k", &spec("int", Some(0.0), Some(4.0), false, &[]))]).unwrap();
@@ -217,7 +217,7 @@ fn bad_declarations_name_the_parameter_the_key_and_the_way_out() {
         ),
         (
             ParameterSpec::categorical([Value::from("True"), Value::Bool(true)]),
-            "choices = true beside \"True\", expected texts that do not read as another choice",
+            "choices = true beside \"True\", expected texts that cannot be read as another choice",
         ),
         (
             ParameterSpec::categorical([f64::INFINITY, 1.0]),
@@ -248,7 +248,8 @@ fn bad_declarations_name_the_parameter_the_key_and_the_way_out() {
     assert_eq!(Space::from_specs([]).unwrap_err(), SpaceError::Empty);
 }
 
-/// The number of points is the product over parameters, without one for floats, and stops at the largest number.
+/// The number of points is the product over parameters, `None` with floats, and saturates at the
+/// largest number.
 #[test]
 fn points_of_a_discrete_space_are_counted() {
     let int = ParameterSpec::int(-2, 5);

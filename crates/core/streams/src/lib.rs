@@ -1,7 +1,8 @@
-//! Seeds and labelled random streams: where every reproducible draw comes from.
+//! Seeds and labelled random streams: the source of all reproducible randomness.
 //!
-//! A [`Stream`] is keyed by what it is for, so a new consumer leaves all others as they were, and a draw does not
-//! depend on threads or on the order in which agents are served. Nothing here is fit for noise that protects privacy.
+//! A [`Stream`] is keyed by its purpose, so a new consumer does not change the draws of others. A
+//! draw does not depend on threads or on the order in which agents are served. Streams are not
+//! suitable for noise that protects privacy.
 
 mod seed;
 mod stream;

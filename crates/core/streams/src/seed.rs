@@ -10,17 +10,19 @@ use crate::Stream;
 pub enum Purpose {
     /// Initial points of an agent, before any surrogate.
     InitialDesign,
-    /// An agent's choice in one step: whose function, the function sample, the maximiser's starts.
+    /// An agent's choice in one step: the function to use, the function sample, the maximiser's
+    /// starts.
     Proposal,
     /// The weight sample that an agent sends.
     WeightSample,
-    /// The message that stands in for a real one in a placebo arm.
+    /// The message that replaces a real one in a placebo arm.
     Placebo,
-    /// Frequencies and phases of the features that a federation shares.
+    /// Frequencies and phases of the features shared in a federation.
     SharedFeatures,
     /// Restarts of a hyperparameter fit.
     HyperparameterFit,
-    /// The definition of a random problem: a function drawn from a prior, a split of a data set.
+    /// The definition of a random problem, for example a function drawn from a prior or a split of
+    /// a data set.
     Problem,
     /// Noise that a built-in problem adds to its observations.
     ObservationNoise,
@@ -32,17 +34,17 @@ pub enum Purpose {
     Agent,
     /// The model of an earlier task, and choices among such tasks.
     MetaTask,
-    /// Continuations of a learning curve, by which it is decided whether a trial trains on.
+    /// Continuations of a learning curve, which decide whether a trial continues training.
     EarlyStopping,
     /// Points at which the effect of parameters on a model is measured.
     Sensitivity,
-    /// Coins and noise of a mechanism in a simulation, which protects nobody.
+    /// Coins and noise of a mechanism in a simulation, which protects no data.
     SimulatedNoise,
-    /// The durations of trials and messages in a simulated network, and the messages that are lost.
+    /// Durations of trials and messages in a simulated network, and lost messages.
     Network,
-    /// A player's choice in one round of a game, with what it imagines of the others.
+    /// A player's choice in one round of a game, and its simulation of the other players.
     Play,
-    /// The edges of a random graph of agents, and where agents stand in a picture.
+    /// The edges of a random graph of agents, and the positions of agents in a figure.
     Topology,
     /// Draws inside a test or a benchmark.
     Test,
@@ -81,7 +83,7 @@ impl Purpose {
 pub struct Seed([u8; 32]);
 
 impl Seed {
-    /// The seed that a user writes as a number.
+    /// The seed for a number given by a user.
     pub fn new(number: u64) -> Self {
         Self(digest(&[b"fedbo seed", &number.to_le_bytes()]))
     }
@@ -91,7 +93,7 @@ impl Seed {
         Stream::from_key(self.derive(b"stream", purpose, index, step))
     }
 
-    /// A seed of its own for a part of a run, so that the part's streams collide with no other's.
+    /// A separate seed for a part of a run, so that the part's streams never collide with others.
     pub fn child(&self, purpose: Purpose, index: u64) -> Self {
         Self(self.derive(b"child", purpose, index, 0))
     }

@@ -1,4 +1,5 @@
-//! A stream of random draws: one concrete generator, so that traits which take it stay object-safe.
+//! A stream of random draws: a single concrete generator, so that traits that take it stay
+//! object-safe.
 
 use rand::{Rng, RngExt, SeedableRng};
 use rand_chacha::ChaCha12Rng;
@@ -43,7 +44,7 @@ impl Stream {
         self.uniform() < p
     }
 
-    /// A whole number uniform on 0..n.
+    /// An integer uniform on 0..n.
     ///
     /// # Panics
     /// If `n` is 0.
@@ -52,7 +53,7 @@ impl Stream {
         self.0.random_range(0..n)
     }
 
-    /// 32 uniform bits, for instance to scramble a Sobol sequence.
+    /// 32 uniform bits, for example to scramble a Sobol sequence.
     pub fn bits(&mut self) -> u32 {
         self.0.next_u32()
     }
@@ -110,7 +111,8 @@ mod tests {
         }
     }
 
-    /// A golden draw: a change of generator or of label derivation changes every result, and must be seen.
+    /// Golden values: a change of the generator or of the label derivation changes every result and
+    /// must fail this test.
     #[test]
     fn the_first_draws_of_a_known_stream_stay_what_they_are() {
         let mut s = Seed::new(1).stream(Purpose::Test, 0, 0);

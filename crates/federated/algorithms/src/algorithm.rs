@@ -1,4 +1,5 @@
-//! The contract between a federated algorithm and those that run it: files, sessions in one process, networks.
+//! The contract between a federated algorithm and its callers: files, sessions in one process,
+//! networks.
 
 use std::sync::Arc;
 
@@ -16,35 +17,36 @@ use fedbo_streams::{Seed, Stream};
 
 use crate::{Alignment, Arm, PublicConfig, Role};
 
-/// The way in which agents exchange what they know.
+/// The way agents exchange information.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exchange {
-    /// Messages that a coordinator passes on to everybody.
+    /// A coordinator passes each message on to all agents.
     Relayed,
-    /// Releases of sums that a coordinator makes, with or without noise.
+    /// A coordinator releases sums, with or without noise.
     Released,
-    /// Observations that neighbours on a graph send each other.
+    /// Neighbours on a graph send each other observations.
     Neighbours,
 }
 
-/// An entry of the registry: a name, and how settings are read from a file.
+/// Registry entry of an algorithm: its name, and the function that reads its settings from a file.
 #[derive(Clone, Copy, Debug)]
 pub struct Algorithm {
-    /// The word of `federation.algorithm`.
+    /// The value of `federation.algorithm`.
     pub name: &'static str,
-    /// Its use in a few words, for those who have to choose.
+    /// Its purpose in a few words, shown to help users choose an algorithm.
     pub summary: &'static str,
-    /// The way in which its agents exchange what they know.
+    /// The way its agents exchange information.
     pub exchange: Exchange,
-    /// [`Role::Alone`] where its own arm exchanges nothing, else [`Role::Own`].
+    /// [`Role::Alone`] if its own arm exchanges nothing, otherwise [`Role::Own`].
     pub role: Role,
-    /// The name of its own arm where releases have no noise, if that is another than its name.
+    /// The name of its own arm when releases have no noise, if it differs from `name`.
     pub name_without_noise: Option<&'static str>,
-    /// The tables of a file that it reads beside those that all do, `features` among them where neighbours share observations.
+    /// Tables that it reads besides the common ones. `features` is not common if neighbours share
+    /// observations, so an algorithm lists it here to read it.
     pub tables: &'static [&'static str],
-    /// The name of the arm that an algorithm whose agents work alone is compared with.
+    /// The name of the arm to compare with, if its agents work alone.
     pub compared_with: Option<&'static str>,
-    /// The controls that it has beside agents alone by Thompson sampling and the placebo.
+    /// Its controls, besides agents alone by Thompson sampling and the placebo.
     pub controls: &'static [Arm],
     /// Reads its tables.
     pub read: fn(&Reading<'_>) -> Result<Read, FileError>,
@@ -57,7 +59,7 @@ impl Algorithm {
         self.exchange != Exchange::Neighbours || self.tables.contains(&"features")
     }
 
-    /// The arm that a file with this algorithm asks for.
+    /// The arm that a file with this algorithm runs.
     #[must_use]
     pub fn own_arm(&self, has_noise: bool) -> Arm {
         match (self.role, self.name_without_noise) {
@@ -68,34 +70,37 @@ impl Algorithm {
     }
 }
 
-/// The facts about a federation that are known when an algorithm reads its tables.
+/// Facts about the federation that are known when an algorithm reads its tables.
 pub struct Reading<'a> {
     /// The file, and checks of its values.
     pub check: Check<'a>,
-    /// The algorithm's name, by which errors call it.
+    /// The algorithm's name, used in errors.
     pub algorithm: &'static str,
-    /// The parameters.
+    /// The search space.
     pub space: &'a Space,
-    /// N.
+    /// N, the number of agents.
     pub n_agents: usize,
-    /// M.
+    /// M, the number of features.
     pub n_features: usize,
     /// The agents' own Thompson sampling, with β = 1.
     pub own: ThompsonSettings,
-    /// Log expected improvement of one agent: what a party would use alone, and the own query of an algorithm that leaves it open.
+    /// Log expected improvement of one agent: the strategy that a party would use alone, and the
+    /// own query of algorithms that leave it open.
     pub log_ei: LogEiSettings,
-    /// True if the paper's choices hold where the file makes none: in the modes `paper` and `off` of releases.
+    /// True if the paper's choices are the defaults: in the modes `paper` and `off` of releases.
     pub papers: bool,
-    /// True if all agents run in one process, whose memory they share.
+    /// True if all agents run in one process and share its memory.
     pub in_one_process: bool,
 }
 
 impl Reading<'_> {
-    /// The agents' own model and queries, as a key `own_query` of an algorithm's table says: `ts` (default), or `log-ei`, by which they are
+    /// The agents' own model and queries, by the key `own_query` of an algorithm's table.
+    ///
+    /// With `ts` (default), queries are posterior samples. With `log-ei`, model and queries are
     /// those of the arm `log-ei`.
     ///
     /// # Errors
-    /// If the word is another.
+    /// If the key has another value.
     pub fn own_by(
         &self,
         path: &[&str],
@@ -108,22 +113,24 @@ impl Reading<'_> {
         })
     }
 
-    /// Every agent of a process keeps the latest message of every other, of `message_len` numbers, on which `key` decides: refuses
-    /// what cannot fit.
+    /// Checks that memory suffices for messages of `message_len` numbers.
+    ///
+    /// In one process, every agent keeps the latest message of every other agent. The error names
+    /// `key`, the key that determines the length.
     ///
     /// # Errors
-    /// If so.
+    /// If the messages would need too much memory.
     pub fn memory_suffices(&self, message_len: usize, key: &str) -> Result<(), FileError> {
         const BYTES_MAX: f64 = 4.0e9;
         let n_agents = self.n_agents;
-        // Measured: the broadcast being taken in adds about half of what the inboxes hold.
+        // Measured: while a broadcast is taken in, it adds about half of the memory of the inboxes.
         let bytes = 1.5 * (n_agents as f64).powi(2) * (8.0 * message_len as f64 + 80.0);
         if !self.in_one_process || bytes <= BYTES_MAX {
             return Ok(());
         }
         let message = format!(
             "{n_agents} agents that keep {message_len} numbers of each other would need about {:.0} GB of memory in one \
-             process, which stops at {:.0}; name fewer agents, or lower {key}",
+             process, and the limit is {:.0}; use fewer agents, or lower {key}",
             bytes / 1e9,
             BYTES_MAX / 1e9
         );
@@ -131,15 +138,15 @@ impl Reading<'_> {
     }
 }
 
-/// The settings that a file gives an algorithm.
+/// Settings of an algorithm, as read from a file.
 pub struct Read {
     /// The settings.
     pub settings: Settings,
-    /// β_t, which also holds for agents alone unless the file says otherwise.
+    /// β_t. It also applies to agents alone unless the file says otherwise.
     pub ucb_multiplier: UcbMultiplier,
 }
 
-/// Settings of an algorithm, by the way in which its agents exchange what they know.
+/// Settings of an algorithm, by the exchange of its agents.
 #[derive(Clone)]
 pub enum Settings {
     /// See [`Exchange::Relayed`].
@@ -150,35 +157,43 @@ pub enum Settings {
     Neighbours(Arc<dyn Neighbours>),
 }
 
-/// The facts that an agent is made from, beside its algorithm's settings.
+/// Inputs of an agent, besides its algorithm's settings.
 pub struct AgentSetup<'a> {
-    /// Its part in the comparison.
+    /// The role in the comparison.
     pub role: Role,
     /// β_t of agents alone.
     pub alone_ucb_multiplier: UcbMultiplier,
-    /// The parameters.
+    /// The search space.
     pub space: &'a Space,
     /// The features that all agents share.
     pub map: &'a Arc<FeatureMap>,
-    /// Root of its draws.
+    /// Root of the agent's random draws.
     pub seed: Seed,
 }
 
-/// Settings of an algorithm whose agents send messages that everybody gets.
+/// Settings of an algorithm with messages from every agent to all other agents.
 pub trait Relayed: Send + Sync {
-    /// The number of numbers in a message, where M features of `dim` coordinates are shared: M, unless the algorithm sends something
-    /// else than weights of features.
+    /// The length of a message, given M shared features of `dim` coordinates. By default M, the
+    /// number of weights.
     fn message_len(&self, n_features: usize, dim: usize) -> usize {
         let _ = dim;
         n_features
     }
 
-    /// The content of a message in words, for a note to those who begin a run: everybody can read it.
+    /// The content of a message in words, for a note at the start of a run: everybody can read
+    /// messages.
     fn messages_are(&self) -> &'static str {
         "weight samples"
     }
 
-    /// An agent without observations. Alone, it uses no message; as a placebo, its own hold no information.
+    /// The content of an agent's messages in plain words, and the conclusions that it allows.
+    /// Follows the word "get".
+    fn messages_reveal(&self) -> &'static str {
+        "random draws of its model, which reveal some of its results"
+    }
+
+    /// Creates an agent without observations. An agent alone uses no messages; the messages of a
+    /// placebo hold no information.
     ///
     /// # Errors
     /// If the strategy refuses its settings.
@@ -188,25 +203,28 @@ pub trait Relayed: Send + Sync {
     ) -> Result<Box<dyn UsesHandouts<Handout = Broadcast>>, StrategyError>;
 }
 
-/// The shape of releases, which the mechanism follows.
+/// The shape of releases, on which the mechanism depends.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ReleaseShape {
-    /// P: sums in a release.
+    /// P, the number of sums in a release.
     pub n_regions: u32,
-    /// The first release in which all agents count the same everywhere, so that one sum is enough; `None` if there is none.
+    /// The first release where all agents have equal weight in all regions, so that one sum is
+    /// enough. `None` if there is none.
     pub uniform_from: Option<u64>,
-    /// The content of the vectors, on which the default of their largest norm depends.
+    /// The content of the vectors. The default of their maximum norm depends on it.
     pub content: MessageContent,
 }
 
-/// Settings of an algorithm whose agents learn from released sums of their vectors.
+/// Settings of an algorithm with released sums of the agents' vectors.
 pub trait Released: Send + Sync {
     /// The shape of releases.
     fn shape(&self) -> ReleaseShape;
 
-    /// An agent without observations; sums are divided by `sampling_rate` (q). Alone, it uses no release and its vectors are zero,
-    /// so that nothing of anybody is released. As a placebo its vectors hold no information: zeros where releases have noise,
-    /// else draws of the prior.
+    /// Creates an agent without observations. Sums are divided by `sampling_rate` (q).
+    ///
+    /// An agent alone uses no release and sends zero vectors, so that no information of any party
+    /// is released. The vectors of a placebo hold no information: they are zeros if releases have
+    /// noise, otherwise draws of the prior.
     ///
     /// # Errors
     /// If the strategy refuses its settings.
@@ -217,22 +235,29 @@ pub trait Released: Send + Sync {
         has_noise: bool,
     ) -> Result<Box<dyn UsesHandouts<Handout = AggregateHandout>>, StrategyError>;
 
-    /// A random point of the space, in unit-cube coordinates, for the agent of this index to begin with: anywhere, unless the algorithm
-    /// says otherwise; `None` if none was found.
+    /// A random first point for the agent with this index, in unit-cube coordinates. By default
+    /// anywhere in the space; `None` if no point was found.
     fn start(&self, agent: usize, space: &Space, stream: &mut Stream) -> Option<Vec<f64>> {
         let _ = agent;
         Some(Domain::Space(space.clone()).random(stream))
     }
 
-    /// Weights of agents in a round, P rows of N with sum 1, for the paper's mechanism, which weighs before it sums.
+    /// Weights of agents in a round, P rows of N with sum 1. The paper's mechanism applies them
+    /// before it sums.
     fn agent_weights(&self, round: u64) -> Vec<Vec<f64>>;
 
-    /// Adds the settings to the public configuration, in words that never change: ledgers keep them. A line with the algorithm's
-    /// name comes first, so that no other has the same configuration; `dp-fts-de` alone has none.
+    /// Adds the settings to the public configuration. The words never change, because ledgers keep
+    /// them.
+    ///
+    /// The first line is the algorithm's name, so that two algorithms never have the same
+    /// configuration. Only `dp-fts-de` has no such line.
     fn describe(&self, config: &mut PublicConfig);
 
-    /// One function of all releases, for parties that come after the last round, and the alignment of the agents' vectors; `None`
-    /// before the first release. `setup` is that of any agent. Sums are divided by q, and vectors are clipped at S/√P: (q, S) is given.
+    /// One function estimated from all releases, for parties that join after the last round, and
+    /// the alignment of the agents' vectors.
+    ///
+    /// Returns `None` before the first release. `setup` is the setup of any agent. `rate_and_norm`
+    /// is (q, S): sums are divided by q, and vectors are clipped at S/√P.
     ///
     /// # Errors
     /// If the strategy refuses its settings.
@@ -246,35 +271,39 @@ pub trait Released: Send + Sync {
     ) -> Result<Option<(ReleasedFunction, Alignment)>, StrategyError>;
 }
 
-/// The times that trials and reports take in one process, in units of a usual trial's time.
+/// Durations of trials and reports in one process, in units of a usual trial's duration.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct VirtualNetwork {
     /// A trial takes from 1 − spread to 1 + spread.
     pub spread: f64,
-    /// A report takes up to twice this.
+    /// A report takes up to twice this value.
     pub delay: f64,
-    /// Probability that a report is lost, and sent again after the time of a trial.
+    /// Probability that a report is lost. A lost report is sent again after the duration of a
+    /// trial.
     pub loss: f64,
 }
 
-/// The rules by which neighbours exchange observations.
+/// Rules for the exchange of observations between neighbours.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct NeighbourSettings {
     /// The condition on which rounds begin.
     pub pace: Pace,
     /// The initial points that are shared.
     pub initial_sharing: InitialSharing,
-    /// The times that trials and reports take in one process.
+    /// Durations of trials and reports in one process.
     pub network: VirtualNetwork,
 }
 
-/// Settings of an algorithm whose agents share observations with neighbours.
+/// Settings of an algorithm with observations shared between neighbours.
 pub trait Neighbours: Send + Sync {
     /// The rules of the exchange.
     fn exchange(&self) -> NeighbourSettings;
 
-    /// An agent without observations. That it has no neighbours where it works alone, and what a placebo reports, is its driver's
-    /// concern. `setup.seed` is the federation's: fits of equal data are equal.
+    /// Creates an agent without observations.
+    ///
+    /// The driver takes care of the roles: an agent alone has no neighbours, and a placebo's
+    /// reports are replaced. `setup.seed` is the federation's seed, so that fits of equal data are
+    /// equal.
     ///
     /// # Errors
     /// If the strategy refuses its settings.

@@ -1,17 +1,20 @@
-//! The alignment of agents' vectors, estimated from releases alone, and the share of hostile agents that a sum withstands.
+//! The alignment of agents' vectors, estimated from releases alone, and the share of hostile agents
+//! that a sum withstands.
 
-/// The energy of a mean of releases, and what of it is not the mean of the agents' vectors.
+/// The energy of a mean of releases, and the parts of it that do not come from the mean of the
+/// agents' vectors.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Energy {
     /// Σ_i ‖ω^(i)‖² over regions.
     pub(crate) total: f64,
     /// Σ_i E‖noise^(i)‖².
     pub(crate) noise: f64,
-    /// Σ_i of what drawing the agents at random adds at most, in units of C², the square of the largest vector.
+    /// Upper bound on the energy added by the random sampling of agents, summed over regions i, in
+    /// units of C², the square of the largest vector.
     pub(crate) sampling: f64,
     /// P.
     pub(crate) n_regions: u32,
-    /// Numbers of a region's vector that are looked at.
+    /// Coordinates of a region's vector that count.
     pub(crate) n_numbers: usize,
 }
 
@@ -38,19 +41,23 @@ impl Energy {
     }
 }
 
-/// An estimate of ρ, the norm of the mean of the agents' vectors over the largest norm C = S/√P of one: 1 if all send the same at
-/// full length, about 1/√N if they have nothing in common.
+/// An estimate of ρ, the norm of the mean of the agents' vectors over the largest norm C = S/√P of
+/// one vector. ρ is 1 if all agents send the same vector at full length, and about 1/√N if the
+/// vectors have nothing in common.
 ///
 /// ρ̂² = (1/P) Σ_i ( (‖ω^(i)‖² − M v_i)/C² − s_i ),   s_i = (1 − q)/q Σ_n (φ_n^(i))²
 ///
-/// cut to `[0, 1]`. ω^(i) = (1/q) Σ_n φ_n^(i) x_n + noise is a region's mean as agents use it (M numbers, in units of the vectors x_n;
-/// P of them): the weights φ^(i) sum to 1 over all N agents, also those that sent nothing, and v_i is the variance of the noise in each
-/// number, after weights and 1/q. Where agents count the same everywhere, all ω^(i) are (1/(qN)) Σ_n x_n + noise. s_i (no unit)
-/// is the energy that agents who are drawn with probability q add in the mean; it is exact for vectors of norm C, too much for
-/// shorter ones, and 0 with q = 1. Of a mean over releases, ω, v and s are those of the mean.
+/// clipped to `[0, 1]`. ω^(i) = (1/q) Σ_n φ_n^(i) x_n + noise is a region's mean as agents use it
+/// (M numbers, in units of the vectors x_n; there are P of them). The weights φ^(i) sum to 1 over
+/// all N agents, including those that sent nothing. v_i is the variance of the noise in each
+/// number, after weights and 1/q. If agents have equal weight in all regions, every ω^(i) is
+/// (1/(qN)) Σ_n x_n + noise. s_i (dimensionless) is the energy that sampling agents with
+/// probability q adds to the mean. It is exact for vectors of norm C, too large for shorter ones,
+/// and 0 for q = 1. For a mean over releases, ω, v and s refer to the mean.
 ///
-/// ρ̂² has no bias but for the cut; ρ̂, its root, is a little small where noise is large. It is computed from what was released and
-/// announced, so it costs no privacy. Hostile agents are in it as all others, and can raise or lower it.
+/// ρ̂² is unbiased apart from the clipping; its root ρ̂ is slightly too small if noise is large. It
+/// is computed from released and announced numbers, so it costs no privacy. Hostile agents are
+/// included like all others and can raise or lower it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Alignment {
     rho: f64,
@@ -60,7 +67,8 @@ pub struct Alignment {
 }
 
 impl Alignment {
-    /// The same where a hostile agent's vector may be this many times as long as an honest one's: infinite if nothing bounds it.
+    /// The same alignment, if a hostile agent's vector may be this many times as long as an honest
+    /// one. Infinite if nothing bounds its length.
     #[must_use]
     pub fn with_hostile_weight(self, hostile_weight: f64) -> Self {
         Self { hostile_weight, ..self }
@@ -72,21 +80,24 @@ impl Alignment {
         self.rho
     }
 
-    /// The ρ̂ that noise alone may show: the root of two standard deviations of its energy, 2 √(2/M) M v/C². An estimate below it says
-    /// nothing.
+    /// The ρ̂ that noise alone may produce: the root of two standard deviations of its energy, 2
+    /// √(2/M) M v/C². A lower estimate is not significant.
     #[must_use]
     pub fn noise_alone(&self) -> f64 {
         self.noise_alone
     }
 
-    /// Returns true if the estimate is more than noise alone may show.
+    /// Returns true if the estimate is higher than noise alone may produce.
     #[must_use]
     pub fn is_seen(&self) -> bool {
         self.rho > self.noise_alone
     }
 
-    /// ρ̂/(w + ρ̂), w the weight of a hostile agent: colluding agents that are a smaller share of all cannot turn the sum round. With
-    /// m of N agents that send −C w along the mean of the others, (1 − m/N) ρ = (m/N) w is where nothing is left of it.
+    /// ρ̂/(w + ρ̂), where w is the weight of a hostile agent. A smaller share of colluding agents
+    /// cannot reverse the direction of the sum.
+    ///
+    /// If m of N agents send −C w along the mean of the others, the sum vanishes at (1 − m/N)
+    /// ρ = (m/N) w.
     #[must_use]
     pub fn breakdown(&self) -> f64 {
         if self.hostile_weight.is_finite() && self.rho > 0.0 {
@@ -96,7 +107,8 @@ impl Alignment {
         }
     }
 
-    /// The same divided by P: the share of all agents that turns round one region's sum, if they may choose their slots.
+    /// The same divided by P: the share of all agents that can reverse one region's sum if they may
+    /// choose their slots.
     #[must_use]
     pub fn breakdown_of_region(&self) -> f64 {
         self.breakdown() / f64::from(self.n_regions)
@@ -118,7 +130,7 @@ mod tests {
         }
         assert!((alignment.breakdown_of_region() - alignment.breakdown() / 2.0).abs() < 1e-15);
         assert!(alignment.with_hostile_weight(f64::INFINITY).breakdown().abs() < 1e-300);
-        // Nothing is clipped: no bound, no share that is withstood.
+        // Nothing is clipped, so there is no bound and no share that the sum withstands.
         assert!(energy.alignment(f64::INFINITY).breakdown().abs() < 1e-300);
     }
 }

@@ -1,4 +1,4 @@
-//! An agent that works alone: a control beside algorithms whose own agents would use another strategy alone.
+//! An agent that works alone, as a control for algorithms with another strategy.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -14,27 +14,30 @@ use fedbo_streams::Stream;
 
 use crate::AgentSetup;
 
-/// A strategy of one party in a federation: it uses no handout and no neighbour's observation, and what it sends is zero.
+/// A single-party strategy in a federation. It uses no handouts and no observations of neighbours,
+/// and its messages are zero.
 pub struct Alone<S, H> {
     strategy: S,
     domain: Domain,
     map: Arc<FeatureMap>,
     message_len: usize,
-    /// Trials before which it queries at random.
+    /// Queries are random until there are this many trials.
     n_random_first: usize,
-    /// The points of its first trials, up to that number.
+    /// The points of the first trials, at most `n_random_first` of them.
     first: Vec<Vec<f64>>,
     handouts: PhantomData<fn(H)>,
 }
 
-/// Trials of an agent alone by log expected improvement before which it queries at random, as one with a shared prior and nobody's message
-/// does: after a single point of a flat function the improvement says little of where to go.
+/// An agent alone by log expected improvement queries at random until it has this many trials.
+///
+/// An agent with a shared prior and without messages does the same: after a single point of a flat
+/// function, the improvement gives little guidance for the next query.
 const N_RANDOM_FIRST: usize = 3;
-/// Draws of a point that was not tried.
+/// Maximum number of draws to find an untried point.
 const N_TRIES: usize = 100;
 
 impl<S, H> Alone<S, H> {
-    /// An agent whose messages have `message_len` numbers.
+    /// Creates an agent that sends messages of `message_len` numbers.
     pub fn new(strategy: S, domain: Domain, map: Arc<FeatureMap>, message_len: usize) -> Self {
         Self {
             strategy,
@@ -54,7 +57,7 @@ impl<S, H> Alone<S, H> {
 }
 
 impl<H> Alone<ThompsonSampling, H> {
-    /// An agent by Thompson sampling alone, beside an algorithm whose own agents are none.
+    /// An agent by Thompson sampling alone, for algorithms with another strategy.
     ///
     /// # Errors
     /// If the strategy refuses its settings.
@@ -72,8 +75,11 @@ impl<H> Alone<ThompsonSampling, H> {
 }
 
 impl<H> Alone<LogEi, H> {
-    /// An agent by log expected improvement alone: what a party would use without the federation. Before its third trial it queries at
-    /// random, so that it is no weaker where the file gives it fewer initial points than a study has.
+    /// Creates an agent by log expected improvement alone, as a party would use it without the
+    /// federation.
+    ///
+    /// It queries at random until it has three trials, so it is no weaker if the file gives it
+    /// fewer initial points than a study has.
     ///
     /// # Errors
     /// If the strategy refuses its settings.

@@ -1,5 +1,6 @@
 //! Arms: ways to run the agents of one federation on the same seeds.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
@@ -7,7 +8,7 @@ use fedbo_strategies::StrategyError;
 
 use crate::ALGORITHMS;
 
-/// The part of an arm in a comparison.
+/// The role of an arm in a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Role {
     /// The algorithm itself.
@@ -18,13 +19,25 @@ pub enum Role {
     LogEi,
     /// The others' best points first, then log expected improvement alone.
     WarmStart,
-    /// The algorithm with messages that hold no information: draws of the prior (at random points, where messages tell of points), zeros
-    /// where releases are noisy, values at random points where observations are shared.
+    /// The algorithm with messages that hold no information: draws of the prior (at random points
+    /// if messages contain points), zeros if releases are noisy, values at random points if
+    /// observations are shared.
     Placebo,
 }
 
 impl Role {
-    /// The error of an algorithm that has no agents in this part.
+    /// A few plain words for tables and pictures, shown before an arm's name: `together (shared-prior)`.
+    #[must_use]
+    pub fn in_words(self) -> &'static str {
+        match self {
+            Self::Own => "together",
+            Self::Alone | Self::LogEi => "each alone",
+            Self::WarmStart => "copy the others' best",
+            Self::Placebo => "messages without information",
+        }
+    }
+
+    /// The error of an algorithm that has no agents for this role.
     #[must_use]
     pub fn not_of_this_algorithm(self) -> StrategyError {
         StrategyError::setting(
@@ -35,10 +48,10 @@ impl Role {
     }
 }
 
-/// One way to run the agents of a federation, on the same seeds as every other.
+/// One way to run the agents of a federation, on the same seeds as every other arm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Arm {
-    /// Its part in the comparison.
+    /// The role in the comparison.
     pub role: Role,
     name: &'static str,
 }
@@ -50,10 +63,10 @@ impl Arm {
     pub const LOG_EI: Self = Self { role: Role::LogEi, name: "log-ei" };
     /// The others' best points first.
     pub const WARM_START: Self = Self { role: Role::WarmStart, name: "warm-start" };
-    /// The control whose messages hold no information.
+    /// The control with messages that hold no information.
     pub const PLACEBO: Self = Self { role: Role::Placebo, name: "placebo" };
 
-    /// An algorithm itself, by the name that results give it.
+    /// The arm of an algorithm itself, by its name in results.
     #[must_use]
     pub const fn own(name: &'static str) -> Self {
         Self { role: Role::Own, name }
@@ -69,6 +82,13 @@ impl Arm {
     #[must_use]
     pub fn exchanges(self) -> bool {
         !matches!(self.role, Role::Alone | Role::LogEi)
+    }
+
+    /// The plain words for every arm of the registry, by arm name.
+    #[must_use]
+    pub fn labels() -> BTreeMap<String, String> {
+        let pair = |arm: Self| (arm.name.to_owned(), arm.role.in_words().to_owned());
+        Self::all().into_iter().map(pair).collect()
     }
 
     /// The arms of all algorithms of the registry.
@@ -99,9 +119,37 @@ impl FromStr for Arm {
     }
 }
 
-/// Names of arms, with commas between.
+/// Names of arms, separated by commas.
 #[must_use]
 pub fn names(arms: &[Arm]) -> String {
     let names: Vec<&str> = arms.iter().map(|arm| arm.name).collect();
     names.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every arm that a file or `--arms` may name has the plain words of its role.
+    #[test]
+    fn every_arm_has_plain_words() {
+        let labels = Arm::labels();
+        for (name, words) in [
+            ("fts", "together"),
+            ("fts-de", "together"),
+            ("shared-prior", "together"),
+            ("dp-shared-prior", "together"),
+            ("distributed-ts", "together"),
+            ("ts", "each alone"),
+            ("log-ei", "each alone"),
+            ("warm-start", "copy the others' best"),
+            ("placebo", "messages without information"),
+        ] {
+            assert_eq!(labels.get(name).map(String::as_str), Some(words), "{name}");
+        }
+        for algorithm in ALGORITHMS {
+            let own = algorithm.own_arm(true);
+            assert_eq!(labels[own.name()], own.role.in_words());
+        }
+    }
 }

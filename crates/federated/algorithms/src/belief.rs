@@ -1,4 +1,4 @@
-//! An agent's estimate from the releases so far: one vector of weights a region.
+//! An agent's estimate from the releases so far: one vector of weights per region.
 
 use fedbo_protocol::{Aggregate, AggregateContent};
 
@@ -10,15 +10,18 @@ use crate::dp_fts_de::ExplorationWeights;
 pub enum Memory {
     /// The latest release alone (DP-FTS-DE Algorithm 2).
     Latest,
-    /// A mean over all releases, each weighted by the inverse variance of its noise and by discount^age. With discount 1 and
-    /// agents that send the same, T releases carry as much noise as one with a T-th of the variance.
+    /// A mean over all releases, each weighted by the inverse variance of its noise and by
+    /// discount^age.
+    ///
+    /// With discount 1 and constant vectors of the agents, T releases have as much noise as one
+    /// release with 1/T of the variance.
     Mean {
         /// In `(0, 1]`.
         discount: f64,
     },
 }
 
-/// P weighted averages of M numbers, and what is known of their noise.
+/// P weighted averages of M numbers, and the variance of their noise.
 #[derive(Clone)]
 pub(crate) struct Belief {
     emphasis: ExplorationWeights,
@@ -30,15 +33,16 @@ pub(crate) struct Belief {
     sums: Vec<Vec<f64>>,
     /// Σ_k c_k.
     mass: Vec<f64>,
-    /// Σ_k c_k² v_k, v_k the variance of the noise in each number of W_k^(i).
+    /// Σ_k c_k² v_k, where v_k is the variance of the noise in each number of W_k^(i).
     noise: Vec<f64>,
-    /// Σ_k c_k² s_k, s_k the energy that drawing agents adds to W_k^(i), see [`Self::sampling`].
+    /// Σ_k c_k² s_k, where s_k is the energy that sampling agents adds to W_k^(i), see
+    /// [`Self::sampling`].
     sampling: Vec<f64>,
     round: Option<u64>,
 }
 
 impl Belief {
-    /// The largest number of a release: squares and sums of such are still numbers.
+    /// The largest accepted number of a release: its square and sums of squares stay finite.
     const LARGEST: f64 = 1e50;
 
     pub(crate) fn new(
@@ -62,12 +66,13 @@ impl Belief {
         }
     }
 
-    /// The newest release in it.
+    /// The newest release that is included.
     pub(crate) fn round(&self) -> Option<u64> {
         self.round
     }
 
-    /// Takes a release; false if its shape is not ours, a number is far out of range, or it is not newer than the last.
+    /// Takes a release. Returns false if its shape differs, a number is far out of range, or it is
+    /// not newer than the last.
     pub(crate) fn take(&mut self, aggregate: &Aggregate) -> bool {
         let n_features = self.sums[0].len();
         let fits = |row: &Vec<f64>| {
@@ -124,8 +129,8 @@ impl Belief {
         }
     }
 
-    /// (1 − q)/q Σ_n (φ_n^(i))²: E‖ω^(i)‖² less the square of its mean, if agents take part with probability q, in units of the
-    /// square of their vectors' norm.
+    /// (1 − q)/q Σ_n (φ_n^(i))²: E‖ω^(i)‖² minus the square of its mean if agents take part with
+    /// probability q, in units of the squared norm of their vectors.
     fn sampling(&self, round: u64, region: usize) -> f64 {
         let (own, all) = (self.region_sizes[region], self.region_sizes.iter().sum());
         let (inside, outside) = self.emphasis.weights(round, own, all);
@@ -150,21 +155,22 @@ impl Belief {
             kept * kept * self.sampling[region] + coefficient * (coefficient * sampling);
     }
 
-    /// The weights of each region's function (P×M); none before the first release.
+    /// The weights of each region's function (P×M); `None` before the first release.
     pub(crate) fn weights(&self) -> Option<Vec<Vec<f64>>> {
         self.round?;
         let scaled = self.sums.iter().zip(&self.mass);
         Some(scaled.map(|(sum, mass)| sum.iter().map(|w| w / mass).collect()).collect())
     }
 
-    /// The variance of the noise in each number of each region's function (P); none before the first release.
+    /// The variance of the noise in each number of each region's function (P); `None` before the
+    /// first release.
     pub(crate) fn noise_variances(&self) -> Option<Vec<f64>> {
         self.round?;
         Some(self.noise.iter().zip(&self.mass).map(|(noise, mass)| noise / (mass * mass)).collect())
     }
 
-    /// The energy of the belief over all regions, and of what is not signal in it. It follows from what was released and announced
-    /// alone.
+    /// The energy of the belief over all regions, and the parts of it that are not signal. It
+    /// depends only on released and announced numbers.
     pub(crate) fn energy(&self) -> Energy {
         let n_numbers = self.sums.first().map_or(0, Vec::len);
         let n_regions = u32::try_from(self.sums.len()).unwrap_or(u32::MAX); // regions are counted in 32 bits

@@ -1,9 +1,13 @@
-//! Federated algorithms: what agents do with what they are handed, and what they send.
+//! Federated algorithms: how agents use handouts, and what they send.
 //!
-//! An algorithm is a folder: its agent, its options (the tables of a `federation.toml` that it alone reads), and the entry, which
-//! makes an agent in each part of a comparison, controls included. Its contracts stand in `tests/strategies`. A line in
-//! [`ALGORITHMS`] makes it known to files, the command line, networks and experiments. Knows nothing of sockets, files' places,
-//! releases' costs, or where a ledger is. Start at [`Algorithm`].
+//! An algorithm is a folder with its agent, its options (the tables of a `federation.toml` that
+//! only this algorithm reads) and its registry entry. The entry makes an agent for each role of a
+//! comparison, controls included. The contract tests are in `tests/strategies`. A line in
+//! [`ALGORITHMS`] makes an algorithm available to files, the command line, networks and
+//! experiments.
+//!
+//! This crate has no knowledge of sockets, file locations, the cost of releases, or the location of
+//! a ledger. Start at [`Algorithm`].
 
 mod algorithm;
 mod alignment;
@@ -43,7 +47,8 @@ pub const ALGORITHMS: &[Algorithm] = &[
     shared_prior::NEIGHBOURS,
 ];
 
-/// The names of the algorithms whose agents exchange in one of these ways, as a message lists them: `"a", "b" or "c"`.
+/// Lists the names of the algorithms with one of these exchanges, as messages show them:
+/// `"a", "b" or "c"`.
 #[must_use]
 pub fn named(exchanges: &[Exchange]) -> String {
     let exchanging = ALGORITHMS

@@ -1,4 +1,4 @@
-//! One agent of a federation whose messages are statistics of observations.
+//! One agent of a federation that sends statistics of observations.
 
 use std::fmt;
 
@@ -10,13 +10,14 @@ use fedbo_strategies::{
 };
 use fedbo_streams::Stream;
 
-/// One agent of a federation: a party whose messages travel.
+/// One agent of a federation: a party that exchanges messages with the others.
 ///
-/// A message of an earlier round stays until its sender sends another; that of a straggler is forgotten.
+/// The message of an earlier round is kept until its sender sends another one; the message of a
+/// straggler is dropped.
 #[derive(Clone)]
 pub struct MessageAgent<P> {
     party: P,
-    /// True if what it sends says nothing of its objective.
+    /// True if its messages hold no information about its objective.
     is_placebo: bool,
 }
 
@@ -27,12 +28,12 @@ impl<P: fmt::Debug> fmt::Debug for MessageAgent<P> {
 }
 
 impl<P: MessageParty> MessageAgent<P> {
-    /// An agent with this strategy.
+    /// Creates an agent with this strategy.
     pub fn of(party: P, is_placebo: bool) -> Self {
         Self { party, is_placebo }
     }
 
-    /// The strategy, with the messages at hand.
+    /// The strategy, including the messages received so far.
     pub fn party(&self) -> &P {
         &self.party
     }
@@ -40,7 +41,8 @@ impl<P: MessageParty> MessageAgent<P> {
     /// Takes the numbers of a message that was made with this map.
     ///
     /// # Errors
-    /// If they are no message of anybody's observations; the sender's older one then stays.
+    /// If the numbers are not a valid message about observations. The sender's older message is
+    /// then kept.
     pub fn receive(&mut self, sender: u32, numbers: &[f64]) -> Result<(), MessageRejected> {
         let (rank, dim) = (self.party.basis().rank(), self.map().dim());
         let expected = SharedMessage::n_numbers(rank, dim);

@@ -1,18 +1,21 @@
-//! The public configuration of a federation as one text: what everybody in it knows and nobody may change after the
-//! first round (INV-11). It is the same for equal settings, and different wherever they differ.
+//! The public configuration of a federation as one text: all agents know it, and nobody may change
+//! it after the first round (INV-11). Equal settings give equal texts, and different settings give
+//! different texts.
 //!
-//! Its words are fixed, since a ledger keeps them: another word for the same setting would make it another study.
+//! Its words are fixed because ledgers keep them: another word for the same setting would make a
+//! different study.
 
 use fedbo_space::{Direction, Kind, Space};
 use fedbo_strategies::{LocalProb, MessageContent, MessageNoise, MessageSettings};
 use serde::Serialize;
 
-/// Lines of `key = value`, in a fixed order. Numbers have as few digits as read back to the same.
+/// Lines of `key = value`, in a fixed order. Numbers have the shortest form that parses back to the
+/// same value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PublicConfig(String);
 
 impl Default for PublicConfig {
-    /// The version of these words, and nothing else.
+    /// The version of this format, and nothing else.
     fn default() -> Self {
         Self("fedbo federation, version 1\n".to_owned())
     }
@@ -42,7 +45,7 @@ impl PublicConfig {
 
     /// Adds a value as JSON.
     pub fn json(&mut self, key: &str, value: &impl Serialize) {
-        // Texts, numbers and lists of them always have a form in JSON.
+        // Texts, numbers and lists of them can always be written as JSON.
         self.line(key, &serde_json::to_string(value).unwrap_or_default());
     }
 

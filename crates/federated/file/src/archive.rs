@@ -1,4 +1,4 @@
-//! An archive of a federation's releases, for parties that come after its last round.
+//! An archive of a federation's releases, for parties that join after its last round.
 
 use std::path::Path;
 
@@ -13,35 +13,35 @@ use fedbo_strategies::{ReleasedFunction, StrategyError};
 use crate::checked::{Collaboration, Federation};
 use crate::releases::ReleasePlan;
 
-/// The reason why no archive could be made.
+/// The reason why an archive cannot be made.
 #[derive(Debug, thiserror::Error)]
 pub enum ArchiveFailed {
-    /// The federation is not one whose releases a ledger charges.
+    /// The federation does not have releases charged to a ledger.
     #[error(
-        "{federation} has no releases that a ledger charges; an archive is made of those of dp-fts-de or dp-shared-prior with a privacy budget"
+        "{federation} has no releases that a ledger charges; only releases of dp-fts-de or dp-shared-prior with a privacy budget can be archived"
     )]
     NotPrivate {
-        /// Its name.
+        /// Name of the federation.
         federation: String,
     },
     /// The ledger belongs to another study.
     #[error(
-        "the ledger is that of {found} with another configuration; name the file that {found} was run from, unchanged"
+        "the ledger belongs to {found} with a different configuration; name the unchanged file that {found} was run from"
     )]
     OtherStudy {
-        /// The ledger's study.
+        /// Name of the ledger's study.
         found: String,
     },
-    /// Nothing was released yet.
+    /// There are no releases yet.
     #[error("{federation}: nothing was released yet")]
     Empty {
-        /// Its name.
+        /// Name of the federation.
         federation: String,
     },
-    /// A stored release cannot be read.
+    /// A stored release cannot be parsed.
     #[error("round {round}: {source}")]
     Release {
-        /// Its round.
+        /// Round of the release.
         round: u64,
         /// The reason.
         source: MechanismFailed,
@@ -52,11 +52,15 @@ pub enum ArchiveFailed {
 }
 
 impl Federation {
-    /// Combines the releases of `statement` into one archive; past rounds count as the file says. It is computed from
-    /// releases, whose cost is charged already, and from public settings, as is the alignment of the agents' vectors.
+    /// Combines the releases of `statement` into one archive, with the file's weights for past
+    /// rounds.
+    ///
+    /// The archive and the alignment of the agents' vectors are computed only from releases, which
+    /// are already charged, and from public settings.
     ///
     /// # Errors
-    /// If this is not the federation of the ledger, it is not private, or a release cannot be read.
+    /// If this is not the federation of the ledger, it is not private, there are no releases, or a
+    /// release cannot be parsed.
     pub fn archive(
         &self,
         statement: &Statement,
@@ -98,8 +102,8 @@ impl Federation {
         Ok((archive, alignment))
     }
 
-    /// The function that the releases of the algorithm's own arm stand for, and the alignment of the agents' vectors; `None`
-    /// before the first, and where nothing is released.
+    /// The function represented by the releases of the algorithm's own arm, and the alignment of
+    /// the agents' vectors. `None` before the first release, and for algorithms without releases.
     ///
     /// # Errors
     /// If the features cannot be drawn, or the agents' settings are refused.
@@ -125,11 +129,11 @@ impl Federation {
         Ok(released.map(|(function, found)| (function, found.with_hostile_weight(weight))))
     }
 
-    /// The federation that a text describes and whose ledger begins with this configuration: an operator's file, or the public
-    /// text that a coordinator froze of one.
+    /// Loads the federation of a ledger that begins with this configuration, from an operator's
+    /// file or from the public text that a coordinator froze.
     ///
     /// # Errors
-    /// What is wrong with the operator's file, if it is neither.
+    /// The error of the operator's file, if the file is neither.
     pub fn of_ledger(
         path: &Path,
         config_hash: [u8; 32],
@@ -149,7 +153,7 @@ impl Federation {
 }
 
 impl ReleasePlan {
-    /// Reads a stored release of an arm.
+    /// Parses a stored release of an arm.
     fn restore(&self, arm: Arm, round: u64, bytes: &[u8]) -> Result<Aggregate, MechanismFailed> {
         self.rounds(arm, SecureNoise::new()).restore(round, bytes)
     }

@@ -1,4 +1,5 @@
-//! Checks a `federation.toml`: every value, in words that name the key, what stands there and the way out.
+//! Checks of a `federation.toml`: every value, with errors that name the key, its value and a
+//! remedy.
 
 mod objectives;
 
@@ -27,15 +28,17 @@ use crate::topology::Topology;
 
 const N_ROUNDS_MAX: u64 = 1_000_000;
 const N_INITIAL_MAX: usize = 10_000;
-/// The most features that a file may ask for.
+/// Maximum number of characters of `federation.value_name`, shown beside an axis.
+const VALUE_NAME_CHARS_MAX: usize = 60;
+/// Maximum number of features in a file.
 pub const N_FEATURES_MAX: usize = 100_000;
 
 impl FederationFile {
-    /// Checks everything that can be checked before a run; `file` is where the data came from, `problems` and `algorithms` are those that
-    /// it may name.
+    /// Checks everything that can be checked before a run. `file` is the source of the data;
+    /// `problems` and `algorithms` are those that the file may name.
     ///
     /// # Errors
-    /// The first thing that cannot be used.
+    /// The first invalid entry of the file.
     pub fn validate(
         self,
         file: &TomlFile,
@@ -60,6 +63,7 @@ impl FederationFile {
             return Err(file.missing_error(&["federation", "name"], remedy));
         };
         check.folder_name(&["federation", "name"], name)?;
+        parts.value_name(head.value_name.as_deref())?;
         let algorithm = parts.algorithm(head.algorithm.as_deref())?;
         parts.tables_have_an_effect(&self, &algorithm)?;
         let direction = check.word(
@@ -79,6 +83,7 @@ impl FederationFile {
             check.count(&["federation", "initial"], head.initial.unwrap_or(3), N_INITIAL_MAX)?;
 
         parts.agent_names(&self.agents, &algorithm)?;
+        parts.observations_have_an_effect(&self, &algorithm, objectives)?;
         let problems = self
             .agents
             .iter()
@@ -95,6 +100,10 @@ impl FederationFile {
             .map(|(index, (agent, problem))| {
                 let objective = match problem {
                     Some(problem) => AgentObjective::Problem(problem),
+                    None if agent.observations.is_some() => {
+                        let direction = direction.unwrap_or(Direction::Maximize);
+                        parts.observations(index, agent, &space, direction)?
+                    }
                     None if agent.command.is_none() => AgentObjective::Elsewhere,
                     None => AgentObjective::Command(parts.command(index, agent, &space)?),
                 };
@@ -173,14 +182,16 @@ impl FederationFile {
                 Collaboration::Neighbours(Box::new(NeighbourPlan { topology, algorithm }))
             }
         };
-        let network = Network::of(&self.network, check, &algorithm, algorithms, free.is_some())?;
+        let pace = (free.is_some(), n_initial);
+        let network = Network::of(&self.network, check, &algorithm, algorithms, pace)?;
         if network.is_sharded && !collaboration.has_parts() {
-            let message = "network.intake = \"shards\" is for sums in whole numbers of which everybody is a part: algorithm = \"dp-fts-de\" or \"dp-shared-prior\" \
-                           with sampling_rate = 1, not [secure_sum], not mode = \"paper\"; remove it";
+            let message = "network.intake = \"shards\" is for sums in whole numbers that include every agent: algorithm = \"dp-fts-de\" or \
+                           \"dp-shared-prior\" with sampling_rate = 1, not [secure_sum], not mode = \"paper\"; remove it";
             return Err(file.error(&["network", "intake"], message));
         }
         Ok(Federation {
             name: name.clone(),
+            value_name: head.value_name.clone(),
             seed,
             run: None,
             direction,
@@ -200,7 +211,7 @@ impl FederationFile {
     }
 }
 
-/// Checks the parts that only a federation has.
+/// Checks the parts that are specific to federations.
 struct Parts<'a> {
     file: &'a TomlFile,
     check: Check<'a>,
@@ -224,7 +235,21 @@ impl Parts<'_> {
         })
     }
 
-    /// Refuses tables that mean nothing to any algorithm.
+    /// Checks that the name of the value fits beside an axis.
+    fn value_name(&self, given: Option<&str>) -> Result<(), FileError> {
+        let fits = |name: &str| {
+            !name.trim().is_empty()
+                && name.chars().count() <= VALUE_NAME_CHARS_MAX
+                && !name.contains(char::is_control)
+        };
+        if given.is_none_or(fits) {
+            return Ok(());
+        }
+        let expected = format!("1 to {VALUE_NAME_CHARS_MAX} characters on one line");
+        Err(self.file.value_error(&["federation", "value_name"], expected))
+    }
+
+    /// Refuses tables that no algorithm knows.
     fn tables_are_known(&self, file: &FederationFile) -> Result<(), FileError> {
         let tables = self.algorithms.iter().flat_map(|algorithm| algorithm.tables);
         let mut known: Vec<&str> = FederationFile::KEYS.to_vec();
@@ -240,7 +265,7 @@ impl Parts<'_> {
         }
     }
 
-    /// Refuses tables that another algorithm reads: above all a [privacy] that would protect nobody.
+    /// Refuses tables of other algorithms, above all a [privacy] table that protects no one.
     fn tables_have_an_effect(
         &self,
         file: &FederationFile,
@@ -256,7 +281,7 @@ impl Parts<'_> {
             tables.push(("secure_sum", exchange(Exchange::Released)));
         }
         for (table, keys) in &file.of_algorithms {
-            // An empty one says nothing: frozen texts may hold it.
+            // An empty table has no effect: frozen texts may contain it.
             if keys.as_table().is_none_or(|keys| !keys.is_empty()) {
                 tables.push((table, Box::new(|each| each.tables.contains(&table.as_str()))));
             }
@@ -289,7 +314,7 @@ impl Parts<'_> {
         if agents.len() == 1 && algorithm.role != Role::Alone {
             let word = algorithm.name;
             let message = format!(
-                "there is 1 agent, and algorithm = {word:?} needs at least 2 to learn from each other; \
+                "there is 1 agent, but algorithm = {word:?} needs at least 2 to learn from each other; \
                  add an [[agents]] table, or set algorithm = \"ts\""
             );
             return Err(self.file.error(&["agents", "0"], message));
@@ -299,7 +324,7 @@ impl Parts<'_> {
             let index = index.to_string();
             let path = ["agents", index.as_str(), "name"];
             let Some(name) = &agent.name else {
-                let remedy = "add name = \"...\", unlike all others";
+                let remedy = "add name = \"...\", different from all others";
                 return Err(self.file.missing_error(&path, remedy));
             };
             if name.trim().is_empty()
@@ -310,9 +335,9 @@ impl Parts<'_> {
                     format!("1 to {NAME_CHARS_MAX} characters without control characters");
                 return Err(self.file.value_error(&path, expected));
             }
-            // Names become folders and arguments of those who enrol.
+            // Names become folder names and command-line arguments of enrolling agents.
             if name.starts_with(['-', '.']) || name.contains(['/', '\\']) {
-                let expected = "a name without slashes, and without a dash or a dot in front";
+                let expected = "a name without slashes and without a leading dash or dot";
                 return Err(self.file.value_error(&path, expected));
             }
             if !seen.insert(name) {

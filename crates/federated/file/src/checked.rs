@@ -1,4 +1,4 @@
-//! A federation whose file has been checked: everything that a run takes.
+//! A checked federation, with everything that a run needs.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -23,33 +23,35 @@ use crate::release_mechanism::ReleaseMechanism;
 use crate::releases::ReleasePlan;
 use crate::topology::Topology;
 
-/// The place of the agents' objectives.
+/// The origin of the agents' objectives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Objectives {
-    /// In the file: each agent has a command or a built-in problem.
+    /// The file: each agent has a command or a built-in problem.
     Here,
-    /// Functions of the program: the file need not say what agents tune, which is in this process.
+    /// Functions of this program: the file may omit the objectives.
     OfProgram,
-    /// Agents are other processes: the file need not say what they tune.
+    /// Other processes run the agents: the file may omit the objectives.
     Elsewhere,
 }
 
 /// A federation that can be run.
 #[derive(Clone)]
 pub struct Federation {
-    /// Its name.
+    /// Name of the federation.
     pub name: String,
-    /// The number that the root of all randomness is made of; see [`Federation::root`].
+    /// The seed of all randomness; see [`Federation::root`].
     pub seed: u64,
-    /// The number of this repetition; none for a single run.
+    /// The number of this repetition; `None` for a single run.
     pub run: Option<u32>,
-    /// The direction in which values are better.
+    /// Plain words for the value, for pictures.
+    pub value_name: Option<String>,
+    /// Direction of optimization.
     pub direction: Direction,
-    /// The algorithm that it runs.
+    /// The algorithm.
     pub algorithm: Algorithm,
-    /// Queries of each agent after its initial points.
+    /// Number of queries of each agent after its initial points.
     pub rounds: u64,
-    /// Initial points of each agent.
+    /// Number of initial points of each agent.
     pub n_initial: usize,
     /// The parameters, in the order of the file.
     pub space: Space,
@@ -57,9 +59,9 @@ pub struct Federation {
     pub features: FeatureDescription,
     /// The agents, in the order of the file.
     pub agents: Vec<FederationAgent>,
-    /// The pace of rounds when agents are other processes.
+    /// The pace of rounds if agents are other processes.
     pub network: Network,
-    /// Present at a free pace.
+    /// The plan of a free pace; `None` for rounds.
     pub free: Option<FreePlan>,
     /// The collaboration of the agents.
     pub collaboration: Collaboration,
@@ -70,19 +72,20 @@ pub struct Federation {
     pub(crate) source: TomlFile,
 }
 
-/// The collaboration of agents: what they exchange, and with which settings.
+/// The exchange between agents, with its settings.
 #[derive(Clone)]
 pub enum Collaboration {
-    /// By messages that all can read, or not at all.
+    /// Messages that all agents can read, or no exchange at all.
     Relayed(Arc<dyn Relayed>),
-    /// By releases of sums.
+    /// Releases of sums.
     Released(Box<ReleasePlan>),
-    /// By observations that neighbours share.
+    /// Observations shared with neighbours.
     Neighbours(Box<NeighbourPlan>),
 }
 
 impl Collaboration {
-    /// Returns true if what is released are sums of whole numbers of which everybody is a part: then several can have parts of them.
+    /// Returns true if releases are sums of integers that include all agents, so that several
+    /// collectors can each hold a partial sum.
     #[must_use]
     pub fn has_parts(&self) -> bool {
         let Self::Released(plan) = self else {
@@ -92,7 +95,7 @@ impl Collaboration {
     }
 }
 
-/// A name that no agent of a federation has.
+/// The name does not belong to any agent of the federation.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no agent is named {name:?}; the federation's are {}", known.join(", "))]
 pub struct UnknownAgent {
@@ -105,58 +108,60 @@ pub struct UnknownAgent {
 /// An agent with its objective.
 #[derive(Clone)]
 pub struct FederationAgent {
-    /// Its name, unlike all others'.
+    /// Unique name of the agent.
     pub name: String,
-    /// The objective that it tunes.
+    /// The objective of the agent.
     pub objective: AgentObjective,
 }
 
 /// The objective of an agent.
 #[derive(Clone)]
 pub enum AgentObjective {
-    /// A command, run once a trial.
+    /// A command, run once per trial.
     Command(CommandSpec),
     /// A built-in problem.
     Problem(Arc<dyn Problem>),
-    /// Of the program itself.
+    /// A function of this program.
     Function(Arc<dyn Objective>),
-    /// Known to the agent alone, which is another process.
+    /// None: the agent sends one message based on these earlier trials, and makes no queries.
+    Earlier(Arc<[(Point, f64)]>),
+    /// Known only to the agent, which is another process.
     Elsewhere,
 }
 
 impl AgentObjective {
-    /// The best true value, where it is known.
+    /// The best true value, if it is known.
     #[must_use]
     pub fn optimum(&self) -> Option<f64> {
         match self {
-            Self::Command(_) | Self::Function(_) | Self::Elsewhere => None,
+            Self::Command(_) | Self::Function(_) | Self::Earlier(_) | Self::Elsewhere => None,
             Self::Problem(problem) => problem.optimum(),
         }
     }
 
-    /// The true value at a point, where it is known.
+    /// The true value at a point, if it is known.
     #[must_use]
     pub fn truth(&self, point: &Point) -> Option<f64> {
         match self {
-            Self::Command(_) | Self::Function(_) | Self::Elsewhere => None,
+            Self::Command(_) | Self::Function(_) | Self::Earlier(_) | Self::Elsewhere => None,
             Self::Problem(problem) => problem.noiseless(point),
         }
     }
 }
 
 impl Federation {
-    /// Reads and checks a file in which every agent has an objective.
+    /// Loads and checks a file that gives every agent an objective.
     ///
     /// # Errors
-    /// The first thing in it that cannot be used.
+    /// The first invalid entry of the file.
     pub fn load(path: &Path, problems: &dyn Problems) -> Result<Self, FileError> {
         Self::load_with_seed(path, None, problems)
     }
 
-    /// The same with another seed in place of the file's, if one is given.
+    /// Same as [`Federation::load`], with `seed` in place of the file's seed if it is given.
     ///
     /// # Errors
-    /// As [`Federation::load`].
+    /// Same as [`Federation::load`].
     pub fn load_with_seed(
         path: &Path,
         seed: Option<u64>,
@@ -165,11 +170,12 @@ impl Federation {
         Self::read(path, seed, Objectives::Here, problems)
     }
 
-    /// The same for a program that says what agents tune by [`Federation::with_objective`]: the file need not, and what it says holds
-    /// for the others.
+    /// Same as [`Federation::load_with_seed`], for a program that sets objectives with
+    /// [`Federation::with_objective`]. The file may omit objectives; those that it gives apply to
+    /// the other agents.
     ///
     /// # Errors
-    /// As [`Federation::load`].
+    /// Same as [`Federation::load`].
     pub fn load_for_program(
         path: &Path,
         seed: Option<u64>,
@@ -192,11 +198,12 @@ impl Federation {
         read.validate(&file, objectives, problems, ALGORITHMS)
     }
 
-    /// Reads and checks the text of a file, in which agents have names alone: what they tune is said by
-    /// [`Federation::with_objective`]. It may name the given algorithms, [`ALGORITHMS`] or those of a program.
+    /// Parses and checks the text of a file that gives agents only names;
+    /// [`Federation::with_objective`] sets the objectives. The text may name the given algorithms,
+    /// [`ALGORITHMS`] or those of a program.
     ///
     /// # Errors
-    /// The first thing in it that cannot be used.
+    /// The first invalid entry of the text.
     pub fn from_text(text: &str, algorithms: &[Algorithm]) -> Result<Self, FileError> {
         let file = TomlFile::from_text(Path::new("the federation's text"), text);
         let read = file.parse::<FederationFile>()?;
@@ -204,7 +211,7 @@ impl Federation {
         read.validate(&file, Objectives::OfProgram, &NoProblems, algorithms)
     }
 
-    /// Says what an agent tunes, by a function of this program.
+    /// Sets an agent's objective to a function of this program.
     ///
     /// # Errors
     /// If no agent has this name.
@@ -226,14 +233,16 @@ impl Federation {
         Ok(self)
     }
 
-    /// The root of all randomness: that of the seed, or of a repetition its child, as in the declared experiments.
+    /// The root of all randomness: the root of the seed, or its child for a repetition, as in the
+    /// declared experiments.
     #[must_use]
     pub fn root(&self) -> Seed {
         let seed = Seed::new(self.seed);
         self.run.map_or(seed, |run| seed.child(Purpose::Run, u64::from(run)))
     }
 
-    /// A repetition: with draws and noise of its own, the same in every arm, on the same graph of neighbours.
+    /// A repetition with its own draws and noise, which are the same in every arm, on the same
+    /// graph of neighbours.
     #[must_use]
     pub fn repetition(&self, run: u32) -> Self {
         let mut repetition = Self { run: Some(run), ..self.clone() };
@@ -248,19 +257,19 @@ impl Federation {
         repetition
     }
 
-    /// The tables of the file, as they were read.
+    /// The parsed tables of the file.
     #[must_use]
     pub fn file(&self) -> &FederationFile {
         &self.file
     }
 
-    /// The text that it was read from.
+    /// The source text of the federation.
     #[must_use]
     pub fn source(&self) -> &TomlFile {
         &self.source
     }
 
-    /// The arm that the file itself asks for.
+    /// The arm that the file describes.
     #[must_use]
     pub fn own_arm(&self) -> Arm {
         let has_noise = match &self.collaboration {
@@ -270,7 +279,7 @@ impl Federation {
         self.algorithm.own_arm(has_noise)
     }
 
-    /// The arms that can be compared: the algorithm, and its controls.
+    /// The arms of a comparison: the algorithm and its controls.
     #[must_use]
     pub fn arms(&self) -> Vec<Arm> {
         let own = match self.own_arm() {
@@ -281,7 +290,7 @@ impl Federation {
         [own].into_iter().chain(controls).chain([Arm::ALONE, Arm::PLACEBO]).collect()
     }
 
-    /// The guarantee and the budget of the file's own arm; `None` where nothing is promised.
+    /// The guarantee and the budget of the file's own arm; `None` without a guarantee.
     #[must_use]
     pub fn privacy(&self) -> Option<&PrivacyPlan> {
         match &self.collaboration {
@@ -290,7 +299,7 @@ impl Federation {
         }
     }
 
-    /// Returns true if the noise of its releases comes from the seed, so that they protect nobody.
+    /// Returns true if the noise of releases comes from the seed, so that releases are not private.
     #[must_use]
     pub fn is_simulation(&self) -> bool {
         match &self.collaboration {
@@ -299,7 +308,7 @@ impl Federation {
         }
     }
 
-    /// The strategy of an agent that gets everybody's messages, in an arm; its draws come from `seed`.
+    /// The strategy of an agent that gets all messages, in an arm. Its draws come from `seed`.
     ///
     /// # Errors
     /// If the strategy refuses its settings.
@@ -313,7 +322,7 @@ impl Federation {
         settings.agent(&self.setup(arm, map, seed))
     }
 
-    /// The strategy of an agent that works by releases in an arm; its draws come from `seed`.
+    /// The strategy of an agent that uses releases, in an arm. Its draws come from `seed`.
     ///
     /// # Errors
     /// If the strategy refuses its settings.
@@ -342,7 +351,7 @@ impl Federation {
         }
     }
 
-    /// The machine of an agent among neighbours in an arm. None if no point was found to begin with.
+    /// The machine of an agent with neighbours, in an arm. `None` if no initial point was found.
     ///
     /// # Errors
     /// If the strategy refuses its settings.
@@ -360,7 +369,7 @@ impl Federation {
         Ok(plan.map(|plan| Peer::new(strategy, plan, seed)))
     }
 
-    /// The graph of neighbours; `None` where agents do not share with neighbours.
+    /// The graph of neighbours; `None` if agents do not exchange with neighbours.
     #[must_use]
     pub fn topology(&self) -> Option<&Topology> {
         match &self.collaboration {
@@ -369,8 +378,9 @@ impl Federation {
         }
     }
 
-    /// Initial points of an agent in unit-cube coordinates: uniform in the space or in the agent's region, the same in every
-    /// arm, different where there are as many points. None if no point of the region was found.
+    /// Initial points of an agent in unit-cube coordinates, uniform in the space or in the agent's
+    /// region. They are the same in every arm, and distinct if there are enough points. `None` if
+    /// no point of the region was found.
     #[must_use]
     pub fn initial_points(&self, agent: u64) -> Option<Vec<Vec<f64>>> {
         const N_TRIES: usize = 100;
@@ -399,10 +409,14 @@ impl Federation {
         Some(points)
     }
 
-    /// The plan of the agent of this index, without a history; `None` if no point of its region was found to begin
-    /// with.
+    /// The plan of the agent with this index. An agent with earlier trials has only these as its
+    /// history; any other has initial points and no history. `None` if no initial point of its
+    /// region was found.
     #[must_use]
     pub fn agent_plan(&self, id: u32) -> Option<AgentPlan> {
+        if let Some(history) = self.history(id) {
+            return Some(AgentPlan { id, history, initial: Vec::new(), n_rounds: 0 });
+        }
         Some(AgentPlan {
             id,
             history: Vec::new(),
@@ -411,7 +425,7 @@ impl Federation {
         })
     }
 
-    /// The pace of an agent, where it is free.
+    /// The pace of an agent; `None` unless it is free.
     #[must_use]
     pub fn free_pace(&self) -> Option<FreePace> {
         let plan = self.free.as_ref()?;
@@ -424,19 +438,20 @@ impl Federation {
         Some(FreePace { every, uploads_max, max_age: plan.max_age })
     }
 
-    /// The last round, or at a free pace the last window: with the next one, a coordinator ends the study.
+    /// The last round, or the last window at a free pace. With the next one, a coordinator ends the
+    /// study.
     #[must_use]
     pub fn last_round(&self) -> u64 {
         self.free.as_ref().map_or(self.rounds, |free| free.windows - 1)
     }
 
-    /// The number of rounds, or at a free pace of windows.
+    /// Number of rounds, or of windows at a free pace.
     #[must_use]
     pub fn n_rounds(&self) -> u64 {
         self.free.as_ref().map_or(self.rounds, |free| free.windows)
     }
 
-    /// The number of numbers in what an agent sends in a round.
+    /// Number of numbers in an agent's message of a round.
     #[must_use]
     pub fn message_len(&self) -> usize {
         let (n_features, dim) = (self.features.n_features, self.features.dim);
@@ -446,7 +461,7 @@ impl Federation {
         }
     }
 
-    /// The random features that all agents share.
+    /// The random features shared by all agents.
     ///
     /// # Errors
     /// If they cannot be drawn.
@@ -455,13 +470,13 @@ impl Federation {
         FeatureMap::draw(&self.features, &mut stream).map(Arc::new)
     }
 
-    /// Root of the draws of an agent's strategy.
+    /// Root seed of the draws of an agent's strategy.
     #[must_use]
     pub fn agent_seed(&self, id: u32) -> Seed {
         self.root().child(Purpose::Agent, u64::from(id))
     }
 
-    /// The key of all noise that protects nobody: the same in every arm.
+    /// The seed of all noise without privacy, the same in every arm.
     #[must_use]
     pub fn noise_seed(&self) -> [u8; 32] {
         let mut stream = self.root().stream(Purpose::SimulatedNoise, 0, 0);
@@ -472,10 +487,10 @@ impl Federation {
         bytes
     }
 
-    /// The objective of an agent, if it is known here; `stop` ends a running command.
+    /// The objective of an agent, if it is known here. `stop` ends a running command.
     ///
     /// # Errors
-    /// If its command cannot be used.
+    /// If the agent's command cannot be used.
     pub fn objective(
         &self,
         agent: &FederationAgent,
@@ -488,18 +503,18 @@ impl Federation {
             }
             AgentObjective::Problem(problem) => Some(Arc::new(BuiltIn(Arc::clone(problem)))),
             AgentObjective::Function(objective) => Some(Arc::clone(objective)),
-            AgentObjective::Elsewhere => None,
+            AgentObjective::Earlier(_) | AgentObjective::Elsewhere => None,
         })
     }
 
-    /// Returns true if the best true value of every agent is known.
+    /// Returns true if the best true value of every agent that makes queries is known.
     #[must_use]
     pub fn knows_regret(&self) -> bool {
-        self.agents.iter().all(|agent| agent.objective.optimum().is_some())
+        self.tuning().all(|(_, agent)| agent.objective.optimum().is_some())
     }
 }
 
-/// A problem that several arms evaluate.
+/// A problem shared by several arms.
 struct BuiltIn(Arc<dyn Problem>);
 
 impl Objective for BuiltIn {

@@ -1,4 +1,4 @@
-//! `federation.toml` as it stands: plain data, not yet checked.
+//! `federation.toml` as parsed: plain data, not checked yet.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -12,47 +12,48 @@ use crate::network::NetworkTable;
 use crate::secure_sum::SecureSumTable;
 use crate::topology::TopologyTable;
 
-/// A whole file, but for the tables that an algorithm reads.
+/// A whole file, except the tables that algorithms parse.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct FederationFile {
-    /// Version of the file's layout; 1, also by default.
+    /// Version of the file's layout; 1 (default).
     pub version: Option<u64>,
     /// `[federation]`
     pub federation: Option<FederationTable>,
-    /// `[features]`: what all agents share.
+    /// `[features]`: the random features shared by all agents.
     #[serde(default)]
     pub features: FeaturesTable,
-    /// `[surrogate]`: how each agent models its own objective.
+    /// `[surrogate]`: the model of each agent's own objective.
     #[serde(default)]
     pub surrogate: SurrogateTable,
-    /// `[ts]`: options of Thompson sampling alone.
+    /// `[ts]`: options of plain Thompson sampling.
     #[serde(default)]
     pub ts: TsTable,
-    /// `[topology]`: who is whose neighbour, of algorithms whose agents share with neighbours.
+    /// `[topology]`: the graph of neighbours, for algorithms that exchange with neighbours.
     #[serde(default)]
     pub topology: Option<TopologyTable>,
-    /// `[privacy]`: what is promised of releases and what they may cost, of algorithms that release sums.
+    /// `[privacy]`: the guarantee and the budget of releases, for algorithms that release sums.
     #[serde(default)]
     pub privacy: Option<PrivacyTable>,
-    /// `[secure_sum]`: sums by two servers of two parties, of algorithms that release sums.
+    /// `[secure_sum]`: sums by two servers of two parties, for algorithms that release sums.
     #[serde(default)]
     pub secure_sum: Option<SecureSumTable>,
-    /// `[network]`: the pace of rounds when agents are other processes.
+    /// `[network]`: the pace of rounds if agents are other processes.
     #[serde(default)]
     pub network: NetworkTable,
-    /// `[space.NAME]`, one table a parameter. A map has no order: the checked space follows the file's.
+    /// `[space.NAME]`, one table per parameter. The map is unordered: the checked space follows the
+    /// file's order.
     #[serde(default)]
     pub space: BTreeMap<String, ParameterSpec>,
-    /// `[[agents]]`, one table an agent.
+    /// `[[agents]]`, one table per agent.
     #[serde(default)]
     pub agents: Vec<AgentTable>,
-    /// Tables that only algorithms know, by name: each reads its own.
+    /// Tables that only algorithms know, by name. Each algorithm parses its own tables.
     #[serde(flatten)]
     pub of_algorithms: BTreeMap<String, toml::Value>,
 }
 
 impl FederationFile {
-    /// The keys that are not an algorithm's.
+    /// The keys that do not belong to an algorithm.
     pub(crate) const KEYS: [&'static str; 11] = [
         "version",
         "federation",
@@ -72,24 +73,28 @@ impl FederationFile {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct FederationTable {
-    /// Its name, also that of its results folder.
+    /// Name of the federation and of its results folder.
     pub name: Option<String>,
+    /// Plain words for the value, such as "digits read correctly": label of the vertical axis in
+    /// pictures.
+    pub value_name: Option<String>,
     /// `maximize` (default) or `minimize`.
     pub direction: Option<String>,
     /// The name of an algorithm: see [`fedbo_federated::ALGORITHMS`].
     pub algorithm: Option<String>,
-    /// Queries of each agent after its initial points.
+    /// Number of queries of each agent after its initial points.
     pub rounds: Option<u64>,
     /// Root of all randomness; default 0.
     pub seed: Option<u64>,
-    /// Initial points of each agent; default 3.
+    /// Number of initial points of each agent; default 3.
     pub initial: Option<usize>,
-    /// `rounds` (default): the next query waits for what all know. `free`: windows close by the clock, and agents go on with what they
-    /// know.
+    /// `rounds` (default): each query waits for the round's exchange. `free`: windows close by the
+    /// clock, and agents continue with their current knowledge.
     pub pace: Option<String>,
-    /// Windows of `pace = "free"`; default `initial + rounds`.
+    /// Number of windows of `pace = "free"`; default `initial + rounds`.
     pub windows: Option<u64>,
-    /// True if equal points may give different values, so that repeating one is worth a trial; default false.
+    /// True if equal points may give different values, so that repeating a point is worth a trial;
+    /// default false.
     pub noisy: Option<bool>,
 }
 
@@ -99,11 +104,11 @@ pub struct FederationTable {
 pub struct FeaturesTable {
     /// Number of random features M, the length of a message; default 100.
     pub count: Option<usize>,
-    /// Length scale in the unit cube, or the law of it.
+    /// Length scale in the unit cube, or its distribution.
     pub lengthscale: Option<LengthscaleEntry>,
     /// `squared-exponential` (default), `matern-5/2` or `matern-3/2`.
     pub kernel: Option<String>,
-    /// The method that draws frequencies: `random` (default), or `quasi-random`, with which fewer features are enough
+    /// Sampling of frequencies: `random` (default), or `quasi-random`, which needs fewer features
     /// in few dimensions.
     pub sampling: Option<String>,
 }
@@ -120,46 +125,52 @@ pub struct TsTable {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct PrivacyTable {
-    /// `default`; `paper`, the paper's mechanism and accountant, for reproduction; `off`, no noise and no promise.
+    /// `default`; `paper`, the paper's mechanism and accountant, for reproduction; `off`, no noise
+    /// and no guarantee.
     pub mode: Option<String>,
-    /// ε that all releases together may spend; needed.
+    /// ε, the budget of all releases together; required.
     pub epsilon: Option<f64>,
-    /// δ; default min(1e-5, 1/N²), which is also the largest; in mode `paper` 1/N^1.1.
+    /// δ; default min(1e-5, 1/N²), which is also the maximum; in mode `paper` 1/N^1.1.
     pub delta: Option<f64>,
     /// q: probability that an agent's vector enters a release, in `(0, 1]`; default 1.
     pub sampling_rate: Option<f64>,
-    /// z: standard deviation of the noise over the sensitivity; default the least with which all releases fit the budget.
+    /// z: standard deviation of the noise over the sensitivity; default the smallest value for
+    /// which all releases fit the budget.
     pub noise_multiplier: Option<f64>,
     /// S: vectors are clipped at norm S/√P; default 1 for `message = "mean"`, 1.1 √(P M) for `"sample"`.
     pub max_norm: Option<f64>,
-    /// Number of releases; default the number of rounds, in mode `default` at most 5.
+    /// Number of releases; default the number of rounds, but at most 5 in mode `default`.
     pub releases: Option<u64>,
-    /// Releases that each agent is in at most, with `pace = "free"`, where every window releases; default 5, or all where there are fewer.
+    /// Maximum number of releases that each agent is in, with `pace = "free"`, where every window
+    /// releases; default 5, or all windows if there are fewer.
     pub participations: Option<u64>,
-    /// Rounds from release to release; default 1. With `pace = "free"`, an agent's own queries from upload to upload.
+    /// Rounds between releases; default 1. With `pace = "free"`, an agent's own queries between
+    /// uploads.
     pub every: Option<u64>,
     /// `pld` (default), `renyi` or `moments` (default in mode `paper`).
     pub accountant: Option<String>,
-    /// Coordinates of a release in which all vectors are zero, so that agents see in them that there is noise; default 64. They
-    /// cost no privacy. Not in mode `paper`.
+    /// Number of coordinates that are zero in all vectors, so that agents can verify the noise;
+    /// default 64. They cost no privacy. Not in mode `paper`.
     pub witnesses: Option<u32>,
-    /// Noise from the file's seed, to try things out: nothing is promised then, and nothing charged; default false.
+    /// True for noise from the file's seed, for experiments: no guarantee, and no charge; default
+    /// false.
     pub simulate: Option<bool>,
 }
 
-/// One `[[agents]]` table: a name, and a command or a built-in problem.
+/// One `[[agents]]` table: a name, and a command, a built-in problem or earlier observations.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct AgentTable {
-    /// Its name, unlike all others'.
+    /// Unique name of the agent.
     pub name: Option<String>,
-    /// The program and its arguments; `{x}` stands for the value of parameter x.
+    /// The program and its arguments; `{x}` is replaced by the value of parameter x.
     pub command: Option<Vec<String>>,
-    /// The folder in which the command runs; default the file's folder, to which it is relative.
+    /// Working directory of the command, relative to the file's folder; default this folder.
     pub directory: Option<PathBuf>,
-    /// Seconds that a trial may take; default no limit.
+    /// Time limit of a trial in seconds; default no limit.
     pub timeout_s: Option<f64>,
-    /// Seconds that a trial takes in virtual time, with `pace = "free"` when all agents run in one process; default `network.round_s`.
+    /// Seconds of a trial in virtual time, with `pace = "free"` and all agents in one process;
+    /// default `network.round_s`.
     pub trial_s: Option<f64>,
     /// Name of a built-in problem.
     pub problem: Option<String>,
@@ -175,4 +186,8 @@ pub struct AgentTable {
     pub noise_std: Option<f64>,
     /// Data folder of `landmine-svm`, relative to the file's folder.
     pub data: Option<PathBuf>,
+    /// Earlier trials of the agent, in the syntax of `[meta] studies` of a study:
+    /// `sqlite:FILE#STUDY` or `FILE.csv`. The agent sends one message based on them before the
+    /// first round, and makes no queries.
+    pub observations: Option<String>,
 }

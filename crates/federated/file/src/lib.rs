@@ -1,7 +1,9 @@
-//! The content of a `federation.toml`: who takes part, what they share, how they work together, what may be spent.
+//! The content of a `federation.toml`: the agents, their exchange, the algorithm and the privacy
+//! budget.
 //!
-//! Decides what a file may say and what it means, but for the tables of an algorithm, which that reads itself; builds mechanisms
-//! from it. Knows nothing of results, sockets or where a ledger is kept. Start at [`Federation::load`].
+//! Parses and checks the file and builds mechanisms from it. The tables of an algorithm are parsed
+//! by that algorithm. Independent of results, sockets and the location of a ledger. Start at
+//! [`Federation::load`].
 
 mod archive;
 mod check;
@@ -9,7 +11,9 @@ mod checked;
 mod file;
 mod neighbours;
 mod network;
+mod observations;
 mod pace;
+mod plain_words;
 mod pricing;
 mod privacy;
 mod public_text;
@@ -30,7 +34,9 @@ pub use fedbo_federated::{ALGORITHMS, Algorithm, Alignment, Arm, Role, names};
 pub use file::{AgentTable, FeaturesTable, FederationFile, FederationTable, PrivacyTable, TsTable};
 pub use neighbours::NeighbourPlan;
 pub use network::{Network, NetworkTable};
+pub use observations::ObservationsRefused;
 pub use pace::FreePlan;
+pub use plain_words::ledger_in_plain_words;
 pub use privacy::{PrivacyPlan, Protection, Releases};
 pub use public_text::FrozenFor;
 pub use release_mechanism::ReleaseMechanism;

@@ -1,4 +1,4 @@
-//! A federation of neighbours on a graph: its algorithm, and who is whose neighbour.
+//! A federation of neighbours on a graph: its algorithm and its graph.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ impl NeighbourPlan {
         self.algorithm.exchange()
     }
 
-    /// The plan of an agent. Where it works alone, its graph has no edges.
+    /// The plan of an agent. An agent that works alone has no neighbours.
     pub(crate) fn plan(
         &self,
         role: Role,

@@ -1,49 +1,62 @@
-//! `[network]`: the pace of rounds when agents are other processes.
+//! `[network]`: the pace of rounds if agents are other processes.
 
 use fedbo_config::{Check, FileError};
 use fedbo_federated::{Algorithm, Exchange, Role};
 use fedbo_strategies::in_words;
 use serde::Deserialize;
 
-/// Seconds of a round by default.
+/// Default duration of a round in seconds.
 pub(crate) const ROUND_S: f64 = 60.0;
-/// The part of a round in which vectors are taken by default; the rest is there to make the release durable.
+/// Default share of a round for accepting vectors. The rest is for making the release durable.
 const COLLECT_SHARE: f64 = 0.9;
-/// Seconds of a round at most: a month.
+/// Maximum duration of a round in seconds: a month.
 const ROUND_S_MAX: f64 = 2_678_400.0;
 
 /// `[network]`
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct NetworkTable {
-    /// Seconds from release to release of `dp-fts-de`; in `fts` as long as a round waits for stragglers. Default 60. It should
-    /// be longer than a trial takes. With `pace = "free"`, seconds of a window, whatever trials take.
+    /// Duration of a round in seconds; default 60.
+    ///
+    /// For `dp-fts-de`, the time between releases; for `fts`, the time that a round waits for
+    /// stragglers. It should be longer than a trial. Round 0 holds the initial trials and is
+    /// longer, by `round_s` for each of them after the first. With `pace = "free"`, the duration of
+    /// a window, independent of the duration of trials.
     pub round_s: Option<f64>,
-    /// Seconds of a round in which vectors are taken; in `dp-fts-de` nine tenths of the round by default. In `fts`, where a round ends as
-    /// soon as all have delivered, it gives uploads a set instant, and without it they leave when trials end. With `pace = "free"` nine
-    /// tenths of the window by default, in all algorithms.
+    /// Seconds of a round for accepting vectors.
+    ///
+    /// The default for `dp-fts-de` is nine tenths of the round. In `fts`, where a round ends as
+    /// soon as all have delivered, it gives uploads a set instant; without it they leave when
+    /// trials end. With `pace = "free"`, the default is nine tenths of the window in all
+    /// algorithms.
     pub collect_s: Option<f64>,
-    /// Windows for which a message is of use, with `pace = "free"` where messages are relayed; default 100.
+    /// Number of windows after its own for which a relayed message is used, with `pace = "free"`;
+    /// default 100.
     pub max_age: Option<u64>,
-    /// Messages that are handed out in a window at most, drawn anew in each, with `pace = "free"` where messages are relayed; default 32.
+    /// Maximum number of relayed messages handed out in a window, drawn again for each window, with
+    /// `pace = "free"`; default 32.
     pub sample: Option<usize>,
-    /// `"shards"`: coordinators that share a PostgreSQL database keep the vectors that they take in memory and add them up, each its own, so that
-    /// nothing is stored for an upload. Where sums are released of which everybody is a part (`sampling_rate = 1`). Without it each vector is
-    /// a row of the database.
+    /// `"shards"`: each coordinator on a shared PostgreSQL database keeps its vectors in memory and
+    /// adds them up, so that uploads store nothing. Only for released sums that include all agents
+    /// (`sampling_rate = 1`). Without it, each vector is a row of the database.
     pub intake: Option<String>,
-    /// The coordinator's public key. Written when the study is frozen: what agents sign for one coordinator is then of no use
-    /// to another.
+    /// The coordinator's public key. Written when the study is frozen, so that agents' signatures
+    /// for one coordinator are not valid for another.
     pub coordinator: Option<String>,
 }
 
 /// The pace of rounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Network {
-    /// Milliseconds from release to release, or that a relayed round waits for stragglers.
+    /// Milliseconds between releases, or of a relayed round's wait for stragglers.
     pub round_ms: u64,
-    /// Milliseconds in which vectors are taken; none in a relayed study that names none: its uploads have no set instant.
+    /// Milliseconds for accepting vectors; `None` in a relayed study that does not set it, where
+    /// uploads have no set instant.
     pub collect_ms: Option<u64>,
-    /// True if replicas of the coordinator add up the vectors that they take.
+    /// Additional milliseconds of round 0, which holds all initial trials of an agent. Every other
+    /// round holds one trial. 0 at a free pace.
+    pub extra_ms: u64,
+    /// True if replicas of the coordinator add up the vectors that they accept.
     pub is_sharded: bool,
 }
 
@@ -53,7 +66,7 @@ impl Network {
         check: Check<'_>,
         algorithm: &Algorithm,
         algorithms: &[Algorithm],
-        is_free: bool,
+        (is_free, n_initial): (bool, usize),
     ) -> Result<Self, FileError> {
         let file = check.file;
         let path = ["network", "collect_s"];
@@ -79,8 +92,11 @@ impl Network {
             let expected = format!("seconds from 0.001 to network.round_s, which is {round_s}");
             return Err(file.value_error(&path, expected));
         }
+        let round_ms = milliseconds(round_s);
+        let n_others = if is_free { 0 } else { n_initial.saturating_sub(1) as u64 };
         Ok(Self {
-            round_ms: milliseconds(round_s),
+            round_ms,
+            extra_ms: round_ms.saturating_mul(n_others),
             collect_ms: (given.collect_s.is_some()
                 || is_free
                 || algorithm.exchange == Exchange::Released)
@@ -89,6 +105,24 @@ impl Network {
                 .word(&["network", "intake"], given.intake.as_deref(), &[("shards", ())])?
                 .is_some(),
         })
+    }
+}
+
+impl Network {
+    /// Milliseconds of a round, or of a relayed round's wait for stragglers.
+    #[must_use]
+    pub fn round_ms_of(&self, round: u64) -> u64 {
+        self.round_ms.saturating_add(self.extra_ms_of(round))
+    }
+
+    /// Milliseconds of a round for accepting vectors; `None` if uploads have no set instant.
+    #[must_use]
+    pub fn collect_ms_of(&self, round: u64) -> Option<u64> {
+        Some(self.collect_ms?.saturating_add(self.extra_ms_of(round)))
+    }
+
+    fn extra_ms_of(&self, round: u64) -> u64 {
+        if round == 0 { self.extra_ms } else { 0 }
     }
 }
 

@@ -1,34 +1,34 @@
-//! `pace = "free"`: windows that close by the clock, and agents that wait for nobody.
+//! `pace = "free"`: windows that close by the clock, and agents that never wait.
 
 use fedbo_config::{Check, FileError};
 use fedbo_federated::{Algorithm, Exchange, Role};
 
 use crate::file::FederationFile;
 
-/// Windows at most.
+/// Maximum number of windows.
 const WINDOWS_MAX: u64 = 1_000_000;
-/// Windows for which a message is of use, by default.
+/// Default number of windows after its own for which a message is used.
 const MAX_AGE: u64 = 100;
-/// Messages that are handed out in a window, by default.
+/// Default number of messages handed out in a window.
 const SAMPLE: usize = 32;
-/// Seconds of a trial at most, in virtual time.
+/// Maximum duration of a trial in virtual time, in seconds.
 const TRIAL_S_MAX: f64 = 1e9;
 
 /// The plan of a federation at a free pace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FreePlan {
-    /// T: windows in all. Agents go on after the last with what they know.
+    /// T: number of windows. After the last one, agents continue with their current knowledge.
     pub windows: u64,
-    /// Windows for which a message is of use, where messages are relayed.
+    /// Number of windows after its own for which a relayed message is used.
     pub max_age: u64,
-    /// Messages that are handed out in a window at most, where messages are relayed.
+    /// Maximum number of relayed messages handed out in a window.
     pub sample: usize,
-    /// By agent: milliseconds of a trial in virtual time, when all run in one process.
+    /// By agent: milliseconds of a trial in virtual time, if all agents run in one process.
     pub trial_ms: Vec<u64>,
 }
 
 impl FreePlan {
-    /// Reads the keys of the pace; `None` for rounds.
+    /// Parses the keys of the pace; `None` for rounds.
     pub(crate) fn of(
         given: &FederationFile,
         check: Check<'_>,
@@ -44,7 +44,7 @@ impl FreePlan {
         }
         if algorithm.exchange == Exchange::Neighbours || algorithm.role == Role::Alone {
             let message = format!(
-                "federation.pace = \"free\" is for agents with a coordinator, and algorithm = {:?} has none; remove it (the table of an \
+                "federation.pace = \"free\" is for agents with a coordinator, but algorithm = {:?} has none; remove it (the table of an \
                  algorithm for neighbours has a key `pace`)",
                 algorithm.name
             );
@@ -64,7 +64,7 @@ impl FreePlan {
             && algorithm.exchange != Exchange::Relayed
         {
             let message = format!(
-                "network.{key} has no effect with algorithm = {:?}, whose coordinator hands out sums and no messages; remove it",
+                "network.{key} has no effect with algorithm = {:?}, because its coordinator sends sums and no messages; remove it",
                 algorithm.name
             );
             return Err(file.error(&["network", key], message));
@@ -90,7 +90,7 @@ impl FreePlan {
         Ok(Some(Self { windows, max_age, sample, trial_ms }))
     }
 
-    /// Refuses keys that mean nothing in rounds.
+    /// Refuses keys that have no effect in rounds.
     fn refuse_keys(given: &FederationFile, check: Check<'_>) -> Result<(), FileError> {
         let head = given.federation.clone().unwrap_or_default();
         let privacy = given.privacy.clone().unwrap_or_default();
@@ -135,7 +135,8 @@ mod tests {
         Federation::from_text(&text, ALGORITHMS).map_err(|error| error.to_string())
     }
 
-    /// The noise multiplier with which all releases keep epsilon 4 at delta 1e-5, rounded up to four digits.
+    /// The noise multiplier for which all releases keep epsilon 4 at delta 1e-5, rounded up to four
+    /// digits.
     #[test]
     fn an_agent_in_five_of_fifty_windows_pays_for_five_releases() {
         let z = |head: &str, keys: &str| {
@@ -192,7 +193,7 @@ mod tests {
             ("dp-fts-de", FREE, private("participations = 0"), "from 1 to 63"),
             ("dp-fts-de", FREE, private("every = 0"), "privacy.every"),
             ("dp-fts-de", FREE, private("mode = \"paper\""), "privacy.mode = \"paper\""),
-            ("dp-fts-de", FREE, private("[network]\nsample = 3"), "hands out sums and no messages"),
+            ("dp-fts-de", FREE, private("[network]\nsample = 3"), "sends sums and no messages"),
             (
                 "dp-fts-de",
                 FREE,
@@ -236,7 +237,7 @@ mod tests {
         }
     }
 
-    /// The public text says what was chosen, and not how fast agents are.
+    /// The public text contains the chosen values, but not the speed of agents.
     #[test]
     fn a_study_over_a_network_has_its_windows_written_down() {
         let folder = tempfile::tempdir().unwrap();

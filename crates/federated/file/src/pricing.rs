@@ -1,44 +1,49 @@
-//! The cost of releases, and the number of them that a budget pays for.
+//! The cost of releases, and the number of releases that a budget pays for.
 
 use fedbo_privacy::accounting::{
     AccountantKind, Budget, CalibrationError, Claim, Delta, Mode, PrivacyEvent, Sampling,
     SamplingRate, Unproved, UnsupportedEvent, largest_rounds, smallest_multiplier,
 };
 
-/// The accountant and the δ by which releases are priced, and their budget.
+/// The accountant and δ for pricing releases, and their budget.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pricing {
     pub(crate) kind: AccountantKind,
     pub(crate) mode: Mode,
     pub(crate) delta: Delta,
-    /// The budget, if what may be spent is limited.
+    /// The budget, if spending is limited.
     pub(crate) budget: Option<Budget>,
 }
 
-/// The reason why releases have no price.
+/// Minimum noise multiplier of a study that sets only a budget, for any ε: with sampling, there is
+/// no proof below it. If a study has more noise than its budget requires, it costs less than the
+/// budget, and its claim states the cost.
+const LEAST_NOISE: f64 = 0.05;
+
+/// The reason why releases cannot be priced.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum PricingError {
-    /// The accountant takes no such events.
+    /// The accountant does not support the event.
     #[error(transparent)]
     Event(#[from] UnsupportedEvent),
-    /// It proves nothing of them.
+    /// The accountant proves no bound for the event.
     #[error(transparent)]
     Epsilon(#[from] Unproved),
-    /// No noise, or no number of releases, fits.
+    /// No noise, or no number of releases, fits the budget.
     #[error(transparent)]
     Calibration(#[from] CalibrationError),
 }
 
 impl Pricing {
-    /// Returns the cost of `count` such releases.
+    /// Returns the cost of `count` releases with this event.
     pub(crate) fn claim(&self, event: &PrivacyEvent, count: u64) -> Result<Claim, PricingError> {
         let mut accountant = self.kind.accountant();
         accountant.compose(event, count)?;
         Ok(Claim::of(accountant.as_ref(), self.delta, self.mode)?)
     }
 
-    /// Returns the largest number of such releases that the budget pays for, at most `wanted`; `wanted` without a
-    /// budget.
+    /// Returns the largest number of releases with this event that the budget pays for, at most
+    /// `wanted`. Returns `wanted` without a budget.
     pub(crate) fn most_releases(
         &self,
         event: &PrivacyEvent,
@@ -59,8 +64,9 @@ impl Pricing {
         }
     }
 
-    /// The least noise multiplier, rounded up to four digits, with which `count` releases of the Gaussian mechanism fit a
-    /// budget; 0.001 at least. That of the mechanism on the lattice is larger by less than a millionth of it.
+    /// The smallest noise multiplier, rounded up to four digits, for which `count` releases of the
+    /// Gaussian mechanism fit a budget; at least [`LEAST_NOISE`]. The multiplier of the lattice
+    /// mechanism is larger by less than a millionth of it.
     pub(crate) fn least_noise(
         &self,
         rate: SamplingRate,
@@ -69,18 +75,18 @@ impl Pricing {
     ) -> Result<f64, PricingError> {
         let sampling = Sampling::Poisson(rate);
         let least = smallest_multiplier(self.kind, sampling, count, budget)?;
-        Ok(rounded_up(least.value.get()).max(1e-3))
+        Ok(rounded_up(least.value.get()).max(LEAST_NOISE))
     }
 }
 
-/// The least number of four digits that is not below a number above 0: machines that differ in the last bits of a calibration
-/// still agree on it, and people can read it.
+/// The smallest number of four digits that is not below a positive number. The result is readable,
+/// and machines that differ in the last bits of a calibration still agree on it.
 pub(crate) fn rounded_up(number: f64) -> f64 {
     let shown: f64 = format!("{number:.3e}").parse().unwrap_or(number);
     if shown >= number {
         return shown;
     }
-    // Half a unit of the last digit more than was cut off.
+    // Half a unit of the last digit more than the rounding removed.
     let unit = 10_f64.powf(number.log10().floor() - 3.0);
     format!("{:.3e}", shown + unit).parse().unwrap_or(number)
 }

@@ -1,4 +1,4 @@
-//! `[privacy]`: how releases are made, what is promised of them, and what they may cost.
+//! `[privacy]`: the mechanism, the guarantee and the budget of releases.
 
 use fedbo_config::{Check, FileError};
 use fedbo_federated::dp_fts_de::clipping::default_max_norm;
@@ -21,46 +21,47 @@ use crate::pricing::{Pricing, PricingError, rounded_up};
 use crate::release_mechanism::{MechanismRefused, ReleaseMechanism};
 use crate::secure_sum::SecureSum;
 
-/// Witnesses by default: noise of less than about half its strength is then seen in a single release.
+/// Default number of witnesses: noise below about half its strength is then detected in a single
+/// release.
 const N_WITNESSES: u32 = 64;
-/// Witnesses at most.
+/// Maximum number of witnesses.
 const N_WITNESSES_MAX: u32 = 100_000;
 
-/// Releases by default, where they are charged: one that says much is worth more than many that say little.
+/// Default number of charged releases: a few informative ones are worth more than many noisy ones.
 const N_RELEASES: u64 = 5;
 
-/// The mechanism and the schedule of releases, and their protection.
+/// The mechanism, the schedule and the protection of releases.
 #[derive(Clone, Debug)]
 pub struct Releases {
     pub(crate) mechanism: ReleaseMechanism,
     pub(crate) schedule: ReleaseSchedule,
-    /// The number of releases that the file asks for.
+    /// Number of releases that the file requests.
     pub(crate) n_planned: u64,
-    /// Coordinates of the mechanism in which all vectors are zero, after the features.
+    /// Number of mechanism coordinates after the features that are zero in all vectors.
     pub n_witnesses: u32,
-    /// k: the releases that each agent may be in, where they are limited (at a free pace).
+    /// k: the number of releases that each agent may be in, if limited (at a free pace).
     pub participations: Option<u64>,
-    /// An agent's own queries from upload to upload, at a free pace.
+    /// An agent's own queries between uploads, at a free pace.
     pub(crate) own_every: u64,
     /// The protection of the releases.
     pub protection: Protection,
 }
 
-/// The protection of releases: what is promised of them.
+/// The protection of releases.
 #[derive(Clone, Debug)]
 pub enum Protection {
-    /// Nothing: they have no noise.
+    /// None: releases have no noise.
     Off,
-    /// Nothing: their noise comes from a seed.
+    /// None: the noise comes from a seed.
     Simulated,
     /// Differential privacy, charged to a ledger.
     Charged(Box<PrivacyPlan>),
 }
 
-/// The guarantee of a run and its budget, fixed before its first round (INV-11).
+/// The guarantee and the budget of a run, fixed before its first round (INV-11).
 #[derive(Clone, Debug)]
 pub struct PrivacyPlan {
-    /// The charter with which the study's ledger begins.
+    /// The charter at the beginning of the study's ledger.
     pub charter: Charter,
     /// The cost of each release.
     pub event: PrivacyEvent,
@@ -71,17 +72,17 @@ pub struct PrivacyPlan {
 }
 
 impl PrivacyPlan {
-    /// Returns the cost of all releases that the budget pays for together; `None` if it pays for none.
+    /// Returns the total cost of all releases that the budget pays for; `None` if it pays for none.
     pub fn paid_claim(&self) -> Option<&Claim> {
         self.claim.as_ref().ok()
     }
 
-    /// Releases that the file asks for.
+    /// Number of releases that the file requests.
     pub fn n_planned(&self) -> u64 {
         self.n_planned
     }
 
-    /// Releases that the budget pays for, at most those planned.
+    /// Number of releases that the budget pays for, at most the planned number.
     pub fn n_paid(&self) -> u64 {
         self.claim.as_ref().map_or(0, |claim| claim.n_releases)
     }
@@ -91,13 +92,13 @@ impl PrivacyPlan {
         self.charter.budget
     }
 
-    /// q, z and S by the names of their keys.
+    /// q, z and S with the names of their keys.
     pub fn parameters(&self) -> [(&'static str, f64); 3] {
         self.parameters
     }
 }
 
-/// The settings of the federation that the table is checked against.
+/// The settings of the federation that the check of the table needs.
 pub(crate) struct Setting<'a> {
     pub(crate) check: Check<'a>,
     pub(crate) name: &'a str,
@@ -112,9 +113,9 @@ pub(crate) struct Setting<'a> {
 /// The mode of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PrivacyMode {
-    /// With noise, in one of two forms.
+    /// With noise, in one of two modes.
     On(Mode),
-    /// Without.
+    /// Without noise.
     Off,
 }
 
@@ -129,14 +130,14 @@ impl PrivacyMode {
         Ok(mode.unwrap_or(Self::On(Mode::Default)))
     }
 
-    /// Returns true if the paper's choices hold where the file makes none: in the modes `paper` and `off`.
+    /// Returns true if the paper's choices are the defaults: in the modes `paper` and `off`.
     pub(crate) fn is_papers(self) -> bool {
         self != Self::On(Mode::Default)
     }
 }
 
 impl Releases {
-    /// The share of agents that are expected in a release: k of T windows, or all.
+    /// The expected share of agents in a release: k of T windows, or all.
     pub(crate) fn expected_share(&self) -> f64 {
         let windows = self.schedule.n_releases();
         match self.participations {
@@ -146,7 +147,8 @@ impl Releases {
         }
     }
 
-    /// Checks the table. `config` is the rest of the study's public configuration, to which this adds its own lines.
+    /// Checks the table. `config` is the rest of the study's public configuration; this function
+    /// adds its own lines.
     pub(crate) fn of(
         given: &PrivacyTable,
         setting: &Setting<'_>,
@@ -156,7 +158,8 @@ impl Releases {
         let PrivacyMode::On(mode) = PrivacyMode::of(given, check)? else {
             return Self::without_noise(given, setting);
         };
-        // The releases that an agent pays for: all, or at a free pace those that it is in.
+        // The number of releases that an agent pays for: all, or at a free pace those that it is
+        // in.
         let n_planned = match setting.free {
             None => setting.n_releases(given, mode == Mode::Default)?,
             Some(free) => setting.n_participations(given, mode, free)?,
@@ -280,7 +283,8 @@ impl Releases {
 }
 
 impl Setting<'_> {
-    /// Releases that the file asks for. One in a round from the last on would be of use to nobody.
+    /// Number of releases that the file requests. No agent could use a release of the last round or
+    /// later.
     fn n_releases(&self, given: &PrivacyTable, few: bool) -> Result<u64, FileError> {
         let every = given.every.unwrap_or(1);
         if every == 0 {
@@ -294,13 +298,13 @@ impl Setting<'_> {
             return Ok(n_releases);
         }
         let expected = format!(
-            "a whole number from 1 to {most}: with rounds = {} and every = {every}, later releases would be of use to nobody",
+            "a whole number from 1 to {most}: with rounds = {} and every = {every}, later releases would be useless",
             self.rounds
         );
         Err(self.check.file.value_error(&["privacy", "releases"], expected))
     }
 
-    /// At a free pace every window releases, so the number of releases is no key.
+    /// Checks the keys at a free pace, where every window releases and `releases` is not a key.
     fn windows_release(&self, given: &PrivacyTable) -> Result<(), FileError> {
         let file = self.check.file;
         if given.releases.is_some() {
@@ -315,7 +319,7 @@ impl Setting<'_> {
         Ok(())
     }
 
-    /// k: the releases that each agent is in, of the windows of a free pace.
+    /// k: the number of windows at a free pace that include each agent in their release.
     fn n_participations(
         &self,
         given: &PrivacyTable,
@@ -325,11 +329,11 @@ impl Setting<'_> {
         let file = self.check.file;
         self.windows_release(given)?;
         if mode == Mode::Paper {
-            let message = "privacy.mode = \"paper\" accounts for rounds in which all agents may be; remove federation.pace, or the mode";
+            let message = "privacy.mode = \"paper\" accounts for rounds in which all agents may take part; remove federation.pace, or the mode";
             return Err(file.error(&["privacy", "mode"], message.to_owned()));
         }
         if given.sampling_rate.is_some_and(|rate| rate < 1.0) {
-            let message = "privacy.sampling_rate below 1 is not accounted for with federation.pace = \"free\", where who takes part is \
+            let message = "privacy.sampling_rate below 1 is not accounted for with federation.pace = \"free\", where participation is \
                            public; remove it, or the pace";
             return Err(file.error(&["privacy", "sampling_rate"], message.to_owned()));
         }
@@ -402,7 +406,8 @@ impl Setting<'_> {
         Ok(Pricing { kind: kind.unwrap_or(standard), mode, delta, budget: budget.transpose()? })
     }
 
-    /// The mechanism with the least noise, to four digits, with which all planned releases fit the budget.
+    /// The mechanism with the smallest noise multiplier, to four digits, for which all planned
+    /// releases fit the budget.
     fn least_noise_mechanism(
         &self,
         pricing: &Pricing,
@@ -415,11 +420,11 @@ impl Setting<'_> {
         let mut z =
             pricing.least_noise(rate, n_planned, budget).map_err(|error| self.unpriced(&error))?;
         for _ in 0..N_TRIES {
-            // Where the budget asks for noise beyond all bounds, it is the budget that is at fault.
+            // If the budget requires too much noise, the error is in the budget.
             let mechanism = of_noise(z).map_err(|error| match error.path() {
                 [_, "noise_multiplier"] => {
                     let expected = format!(
-                        "a larger budget: this one needs more noise than there is ({error})"
+                        "a larger budget: this one needs more noise than is possible ({error})"
                     );
                     self.check.file.value_error(&["privacy", "epsilon"], expected)
                 }
@@ -433,13 +438,13 @@ impl Setting<'_> {
             }
             z = rounded_up(z.next_up());
         }
-        let expected = "a budget that some noise multiplier keeps; give noise_multiplier too";
+        let expected = "a budget that some noise multiplier satisfies; set noise_multiplier too";
         Err(self.check.file.value_error(&["privacy", "epsilon"], expected))
     }
 
     fn without_budget(&self) -> FileError {
-        let remedy = "add epsilon = .., what all releases together may spend, for instance 2.0: the smaller, the more is \
-                      promised and the less a release says";
+        let remedy = "add epsilon = .., the budget of all releases together, for instance 2.0: a smaller value gives a \
+                      stronger guarantee and less informative releases";
         self.check.file.missing_error(&["privacy", "epsilon"], remedy)
     }
 
@@ -449,7 +454,7 @@ impl Setting<'_> {
             PricingError::Event(_) => "accountant",
             PricingError::Epsilon(_) => "noise_multiplier",
         };
-        let message = format!("[privacy] cannot be priced: {error}");
+        let message = format!("the cost of [privacy] cannot be computed: {error}");
         self.check.file.error(&["privacy", key], message)
     }
 
@@ -463,11 +468,11 @@ impl Setting<'_> {
             Ok(claim) => {
                 format!("one costs {claim}; set epsilon to at least {}", rounded_up(claim.epsilon))
             }
-            Err(_) => "nothing finite is proved of one".to_owned(),
+            Err(_) => "one release has no finite bound".to_owned(),
         };
         let message = format!(
-            "privacy.epsilon = {:?} does not pay for a single release with noise_multiplier = {:?}: {cost}, raise \
-             noise_multiplier, or remove it to have the least chosen that fits",
+            "privacy.epsilon = {:?} does not cover a single release with noise_multiplier = {:?}: {cost}, raise \
+             noise_multiplier, or remove it to use the smallest one that fits",
             given.epsilon.unwrap_or_default(),
             given.noise_multiplier.unwrap_or_default()
         );
@@ -485,7 +490,8 @@ impl Setting<'_> {
         let multiplier = NoiseMultiplier::new(noise_multiplier)?;
         let n_regions = self.shape.n_regions;
         let standard = match self.shape.content {
-            // Shorter than nearly all vectors: what counts of a mean is its direction, and the noise shrinks with S.
+            // Shorter than nearly all vectors: only the direction of a mean matters, and the noise
+            // scales with S.
             MessageContent::Mean => 1.0,
             _ => default_max_norm(n_regions, self.n_features),
         };
@@ -521,7 +527,7 @@ impl Setting<'_> {
         })
     }
 
-    /// Averages over all agents, without clip or noise.
+    /// Averages over all agents, without clipping or noise.
     pub(crate) fn exact(&self) -> Result<PaperMechanism, FileError> {
         PaperMechanism::new(PaperSettings {
             n_slots: self.n_agents,

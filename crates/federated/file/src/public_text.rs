@@ -1,7 +1,8 @@
-//! The frozen text of a federation that becomes a study of a coordinator: TOML that every agent reads (INV-11).
+//! The frozen text of a federation that becomes a coordinator's study: TOML that every agent reads
+//! (INV-11).
 //!
-//! It is the operator's own file without what agents alone need to know (commands, data), and with the values that the
-//! program chose: another version of it, or another machine, must not choose others.
+//! It is the operator's file without private settings of agents (commands, data), plus the values
+//! that the program chose. Another version or another machine must not choose different values.
 
 use std::path::Path;
 
@@ -17,15 +18,15 @@ use crate::privacy::Protection;
 use crate::release_mechanism::ReleaseMechanism;
 use crate::secure_sum::SecureSumTable;
 
-/// Under this name, errors point into the text.
+/// Name of the text in error messages.
 const NAME: &str = "the study's public configuration";
 
-/// The coordinator for which a study is frozen.
+/// The coordinator of a frozen study.
 #[derive(Clone, Copy, Debug)]
 pub struct FrozenFor<'a> {
     /// Its public key, in hexadecimal.
     pub key: &'a str,
-    /// Its card as a server of a secure sum; of other studies it is no part.
+    /// Its card as a server of a secure sum; not part of other studies.
     pub card: &'a str,
 }
 
@@ -42,11 +43,11 @@ impl<'a> From<&'a String> for FrozenFor<'a> {
 }
 
 impl Federation {
-    /// Reads and checks an operator's file, whose agents need no objectives, and freezes it for this coordinator: the federation that
-    /// its public text describes, and the text.
+    /// Loads and checks an operator's file and freezes it for this coordinator. The file may omit
+    /// the agents' objectives. Returns the federation that the public text describes, and the text.
     ///
     /// # Errors
-    /// The first thing in it that cannot be used.
+    /// The first invalid entry of the file.
     pub fn freeze<'a>(
         path: &Path,
         coordinator: impl Into<FrozenFor<'a>>,
@@ -62,26 +63,25 @@ impl Federation {
         )?;
         Check::new(&file).foreign_names(&federation.space)?;
         if let Some(SecureSumTable { helper: None, .. }) = &federation.file().secure_sum {
-            let remedy = "over a network another party runs the second server: add helper = \"..\", the card that its `fedbo helper card` \
-                          prints, and helper_url = \"https://..\"";
+            let remedy = "over a network another party runs the second server: add helper = \"..\", the card printed by its `fedbo helper \
+                          card`, and helper_url = \"https://..\"";
             return Err(file.missing_error(&["secure_sum", "helper"], remedy));
         }
         let text = federation.public_text(&file, coordinator)?;
         let frozen = Self::read_back(&text)?;
         let charter = |federation: &Self| federation.privacy().map(|plan| plan.charter.clone());
         if charter(&frozen) != charter(&federation) {
-            let message =
-                "it does not read back as it was written, which is a mistake of this program";
+            let message = "it does not read back as it was written, which is a bug in this program";
             return Err(file.error(&[], message));
         }
         Ok((Self::thaw(&text)?, text))
     }
 
-    /// Reads and checks a public text, which is then the configuration that the study's charter holds: so programs in other
-    /// languages can compute where its ledger begins.
+    /// Parses and checks a public text. The text becomes the configuration in the study's charter,
+    /// so that programs in other languages can compute the beginning of its ledger.
     ///
     /// # Errors
-    /// The first thing in it that cannot be used.
+    /// The first invalid entry of the text.
     pub fn thaw(text: &str) -> Result<Self, FileError> {
         let mut federation = Self::read_back(text)?;
         if let Collaboration::Released(made) = &mut federation.collaboration
@@ -92,11 +92,12 @@ impl Federation {
         Ok(federation)
     }
 
-    /// The same for a text that somebody else wrote, who may be hostile: what is not data is refused (INV-24). Choices are looked at
-    /// where they are handed to a command, as the owner of the command may allow more.
+    /// Same as [`Federation::thaw`], for a text from a possibly hostile author: refuses everything
+    /// except data (INV-24). Choices are checked when they are passed to a command, because the
+    /// owner of the command may allow more.
     ///
     /// # Errors
-    /// The first thing in it that cannot be used.
+    /// The first invalid entry of the text.
     pub fn received(text: &str) -> Result<Self, FileError> {
         let federation = Self::thaw(text)?;
         let file = TomlFile::from_text(Path::new(NAME), text);
@@ -111,11 +112,11 @@ impl Federation {
         read.validate(&file, Objectives::Elsewhere, &NoProblems, ALGORITHMS)
     }
 
-    /// The text that peers without a coordinator all have to agree on: that of the file that the federation was read
-    /// from, without what each peer alone needs to know.
+    /// The text that peers without a coordinator must agree on: that of the federation's file,
+    /// without the private settings of each peer.
     ///
     /// # Errors
-    /// If it cannot be written.
+    /// If the text cannot be written.
     pub fn text_of_peers(&self, file: &TomlFile) -> Result<String, FileError> {
         let mut root: Table = file.parse()?;
         root.insert("version".to_owned(), Value::Integer(1));
@@ -180,7 +181,7 @@ impl Federation {
         written(&root, file)
     }
 
-    /// Puts the space and the roster in, and takes out what agents alone know.
+    /// Inserts the space and the roster, and removes the private settings of agents.
     fn describe(&self, root: &mut Table) {
         let space = root.entry("space").or_insert_with(table);
         *space = space_table(&self.space);
@@ -193,7 +194,7 @@ impl Federation {
     }
 }
 
-/// Puts keys into a table of the text.
+/// Inserts keys into a table of the text.
 fn insert(root: &mut Table, name: &str, keys: impl IntoIterator<Item = (&'static str, Value)>) {
     if let Value::Table(found) = root.entry(name).or_insert_with(table) {
         found.extend(keys.into_iter().map(|(key, value)| (key.to_owned(), value)));
@@ -207,8 +208,9 @@ fn written(root: &Table, file: &TomlFile) -> Result<String, FileError> {
     })
 }
 
-/// Checks that the text holds only the names of agents, and the times of their trials in virtual time. What agents tune is known to them
-/// alone. Whoever writes a configuration for others cannot make them build problems, read files or look for programs.
+/// Checks that the text holds only agents' names and the virtual times of their trials. Objectives
+/// are known only to the agents. The author of a configuration for others must not be able to make
+/// them build problems, read files or look for programs.
 pub(crate) fn check_only_agent_names(
     read: &FederationFile,
     file: &TomlFile,
@@ -220,7 +222,7 @@ pub(crate) fn check_only_agent_names(
     let Some(index) = read.agents.iter().position(|agent| !is_name(agent)) else {
         return Ok(());
     };
-    let message = "an agent has more than a name; what it tunes is known to it alone, so a configuration that says so was not \
+    let message = "an agent has more than a name; only the agent knows its objective, so a configuration with one was not \
                    made by `fedbo coordinator study create`";
     Err(file.error(&["agents", &index.to_string()], message))
 }
@@ -233,7 +235,7 @@ fn whole(count: u64) -> Value {
     Value::Integer(i64::try_from(count).unwrap_or(i64::MAX))
 }
 
-/// A number of an `int` parameter.
+/// A value of an `int` parameter.
 #[expect(
     clippy::cast_possible_truncation,
     reason = "bounds and steps of integers are whole and within ±2^53"
@@ -242,7 +244,7 @@ fn whole_number(number: f64) -> Value {
     Value::Integer(number as i64)
 }
 
-/// `[space.NAME]`, in the space's order.
+/// `[space.NAME]` tables, in the space's order.
 fn space_table(space: &Space) -> Value {
     let parameters = space.parameters().iter();
     let described = parameters.map(|parameter| (parameter.name().to_owned(), described(parameter)));
@@ -327,7 +329,7 @@ mod tests {
         assert!(!text.contains("secret") && !text.contains("python3"), "{text}");
         let names: Vec<&str> = federation.space.parameters().iter().map(Parameter::name).collect();
         assert_eq!(names, ["z", "a", "m"]);
-        // Frozen once more, it is the same.
+        // Freezing the text again does not change it.
         let (again, same) = frozen(&text);
         assert_eq!(same, text);
         let charter = |federation: &Federation| federation.privacy().unwrap().charter.clone();
@@ -335,7 +337,7 @@ mod tests {
         assert_eq!(charter(&again).config, text.as_bytes());
     }
 
-    /// Texts that were frozen before hold whatever tables the operator's file had.
+    /// Older frozen texts contain all tables of the operator's file.
     #[test]
     fn an_empty_table_of_another_algorithm_says_nothing_and_one_with_keys_is_refused() {
         let space = "[space.z]\ntype = \"float\"\nlow = 0.0\nhigh = 1.0\n";
@@ -388,11 +390,11 @@ mod tests {
             let file = format!("{HEAD}[privacy]\nepsilon = 2.0\n{}{agents}", space(name));
             std::fs::write(&path, file).unwrap();
             let error = Federation::freeze(&path, "00ff", &NoProblems).map(|_| ()).unwrap_err();
-            assert!(error.to_string().contains("the name of a parameter has"), "{error}");
+            assert!(error.to_string().contains("the name of a parameter must have"), "{error}");
         }
     }
 
-    /// A program whose only problem has the parameter x1.
+    /// A program with a single problem, which has the parameter x1.
     struct OneProblem;
 
     impl Problems for OneProblem {

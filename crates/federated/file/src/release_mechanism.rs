@@ -1,4 +1,4 @@
-//! The mechanism that turns vectors into a release, or the reason why there is none.
+//! The mechanism that turns vectors into a release, and its errors.
 
 use fedbo_privacy::accounting::{InvalidParameter, PrivacyEvent};
 use fedbo_privacy::mechanism::{Mechanism, MechanismError, PaperError, PaperMechanism};
@@ -11,7 +11,7 @@ pub enum ReleaseMechanism {
     Lattice(Mechanism),
     /// The paper's weighted averages, in floats; without noise also FTS-DE's.
     Paper(PaperMechanism),
-    /// Region sums by two servers, of which neither sees a vector.
+    /// Region sums by two servers; neither sees a vector.
     SecureSum(Sharing),
 }
 
@@ -24,20 +24,20 @@ impl ReleaseMechanism {
         }
     }
 
-    /// N.
+    /// Number of slots N.
     #[must_use]
     pub fn n_slots(&self) -> u32 {
         self.lattice().map_or_else(|paper| paper.settings().n_slots, |own| own.settings().n_slots)
     }
 
-    /// P.
+    /// Number of regions P.
     #[must_use]
     pub fn n_regions(&self) -> u32 {
         let own = self.lattice().map(|own| own.settings().n_regions);
         own.unwrap_or_else(|paper| paper.settings().n_regions)
     }
 
-    /// q, by which sums are divided.
+    /// q, a factor of the divisor of sums.
     pub(crate) fn sampling_rate(&self) -> f64 {
         let own = self.lattice().map(Mechanism::sampling_rate);
         own.unwrap_or_else(|paper| paper.settings().sampling.rate().get())
@@ -52,7 +52,7 @@ impl ReleaseMechanism {
         }
     }
 
-    /// S and z.
+    /// Returns S and z.
     pub(crate) fn norm_and_noise(&self) -> (f64, f64) {
         match self.lattice() {
             Ok(mechanism) => {
@@ -63,8 +63,9 @@ impl ReleaseMechanism {
         }
     }
 
-    /// The length of a hostile agent's vector over that of the longest honest one, at most: what clips vectors decides it. Where nobody sees
-    /// them, it is what their proofs say; infinite where nothing bounds it.
+    /// Upper bound on the norm of a hostile agent's vector relative to the largest honest norm. The
+    /// mechanism's clipping determines it, or the proofs if no server sees the vectors. Infinite
+    /// without a bound.
     pub(crate) fn hostile_weight(&self) -> f64 {
         match self {
             Self::Lattice(_) | Self::Paper(_) => 1.0,
@@ -78,7 +79,8 @@ impl ReleaseMechanism {
         }
     }
 
-    /// The whole noises in a release: two in a secure sum, each of a server, of which one is counted with.
+    /// Number of full noise draws in a release. A secure sum has two, one per server, but the
+    /// accounting counts one.
     pub(crate) fn n_noises(&self) -> u32 {
         match self {
             Self::Lattice(_) | Self::Paper(_) => 1,
@@ -87,7 +89,7 @@ impl ReleaseMechanism {
     }
 }
 
-/// The reason why there is no such mechanism.
+/// The reason why a mechanism cannot be made.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum MechanismRefused {
     #[error(transparent)]
@@ -101,7 +103,7 @@ pub(crate) enum MechanismRefused {
 }
 
 impl MechanismRefused {
-    /// The table and the key that are at fault.
+    /// The table and the key of the invalid value.
     pub(crate) fn path(&self) -> [&'static str; 2] {
         let key = match self {
             Self::Noise(_) => "noise_multiplier",

@@ -1,38 +1,40 @@
-//! The scale of releases by a ledger's charter: how many vectors a sum has, how long each may be, and how loud the noise is beside them.
+//! The scale of releases according to a ledger's charter: the number of vectors in a sum, their
+//! norm, and the level of the noise.
 
 use fedbo_gp::FeatureDescription;
 
 use crate::checked::{Collaboration, Federation};
 
 /// The first words of the configuration of a federation in one process.
-const LINES: &str = "fedbo federation, version 1\n";
+pub(crate) const LINES: &str = "fedbo federation, version 1\n";
 
-/// The public numbers that releases of a study are made with.
+/// The public parameters of a study's releases.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ReleaseScale {
-    /// N: agents of the roster.
+    /// N: number of agents on the roster.
     pub n_agents: u64,
-    /// P: regions, each with a sum of its own.
+    /// P: number of regions, each with a separate sum.
     pub n_regions: u64,
-    /// M: features of a vector, witnesses apart.
+    /// M: number of features of a vector, without witnesses.
     pub n_features: u64,
-    /// S: norm at which the vectors of an agent are clipped together.
+    /// S: norm bound on all region vectors of an agent together.
     pub max_norm: f64,
     /// q: probability that an agent's vector enters a release.
     pub sampling_rate: f64,
     /// z: standard deviation of the noise over S / √P.
     pub noise_multiplier: f64,
-    /// The whole noises in a release: two in a secure sum, of which one is counted with.
+    /// Number of full noise draws in a release. A secure sum has two, but the accounting counts
+    /// one.
     pub n_noises: u32,
-    /// Releases that are planned.
+    /// Number of planned releases.
     pub n_planned: u64,
-    /// True if agents are processes of their own, whose vectors a coordinator sums.
+    /// True if agents are separate processes and a coordinator sums their vectors.
     pub is_over_network: bool,
 }
 
 impl ReleaseScale {
-    /// Reads it out of the configuration that a charter holds: the lines of `fedbo run`, or the text of a coordinator's study. None if
-    /// it is neither, or says nothing of releases.
+    /// Parses the scale from the configuration in a charter: the lines of `fedbo run`, or the text
+    /// of a coordinator's study. `None` if it is neither, or has no releases.
     #[must_use]
     pub fn of_config(config: &[u8]) -> Option<Self> {
         let text = std::str::from_utf8(config).ok()?;
@@ -42,13 +44,13 @@ impl ReleaseScale {
         }
     }
 
-    /// C = S / √P: norm at which an agent's vector in a sum is clipped.
+    /// C = S / √P: norm bound on an agent's vector in a sum.
     #[must_use]
     pub fn vector_norm(&self) -> f64 {
         self.max_norm / (self.n_regions as f64).sqrt()
     }
 
-    /// The standard deviation of the noise on a number of a release.
+    /// The standard deviation of the noise in each number of a release.
     #[must_use]
     pub fn noise_std(&self) -> f64 {
         self.noise_multiplier * self.vector_norm() * f64::from(self.n_noises).sqrt()
@@ -56,7 +58,7 @@ impl ReleaseScale {
 
     fn of_lines(lines: &str) -> Option<Self> {
         let pairs = || lines.lines().filter_map(|line| line.split_once(" = "));
-        // The last one is the program's own: names stand before.
+        // The last match is the program's own line: names come before it.
         let value = |wanted: &str| pairs().rfind(|(key, _)| *key == wanted).map(|(_, value)| value);
         let features: FeatureDescription = serde_json::from_str(value("features")?).ok()?;
         let cuts: Vec<u64> = match value("cuts") {
@@ -106,7 +108,7 @@ mod tests {
     use crate::checked::Objectives;
     use crate::file::FederationFile;
 
-    /// Both texts of one study say the same, also where a name pretends to be a setting.
+    /// Both texts of one study give the same scale, even if a name looks like a setting.
     #[test]
     fn both_forms_of_a_configuration_are_read() {
         let agents: String =

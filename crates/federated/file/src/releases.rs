@@ -1,4 +1,4 @@
-//! A federation whose agents learn from released sums: its algorithm, and how its releases are made.
+//! A federation with agents that learn from released sums: its algorithm and its releases.
 
 use std::sync::Arc;
 
@@ -15,14 +15,14 @@ use crate::release_mechanism::ReleaseMechanism;
 pub struct ReleasePlan {
     /// The algorithm's settings.
     pub algorithm: Arc<dyn Released>,
-    /// The mechanism and the schedule of releases, and their protection.
+    /// The mechanism, the schedule and the protection of releases.
     pub releases: Releases,
-    /// Averages of all agents' vectors as they are, for arms without noise.
+    /// Exact averages of all agents' vectors, for arms without noise.
     pub(crate) exact: PaperMechanism,
 }
 
 impl ReleasePlan {
-    /// The guarantee and the budget of the algorithm's own arm; `None` where nothing is promised.
+    /// The guarantee and the budget of the algorithm's own arm; `None` without a guarantee.
     pub(crate) fn privacy(&self) -> Option<&PrivacyPlan> {
         match &self.releases.protection {
             Protection::Charged(plan) => Some(plan),
@@ -39,7 +39,7 @@ impl ReleasePlan {
         !matches!(self.releases.protection, Protection::Off)
     }
 
-    /// The mechanism that makes the releases of an arm. Where agents work alone, nothing is collected of what they know.
+    /// The mechanism for the releases of an arm. If agents work alone, nothing is collected.
     #[must_use]
     pub fn mechanism(&self, arm: Arm) -> ReleaseMechanism {
         match arm.role {
@@ -48,7 +48,8 @@ impl ReleasePlan {
         }
     }
 
-    /// S and P of vectors that are draws; `None` where nothing is clipped, or vectors are no draws, of which the norm would be known.
+    /// S and P for vectors that are posterior draws. `None` if nothing is clipped, or if vectors
+    /// are not draws, because their norm is then known.
     #[must_use]
     pub fn norm_of_draws(&self) -> Option<(f64, u32)> {
         let shape = self.algorithm.shape();
@@ -69,7 +70,8 @@ impl ReleasePlan {
         Box::new(move |round| algorithm.agent_weights(round))
     }
 
-    /// The share of agents that are expected in a release, by which sums are divided: never that of those who came.
+    /// The expected share of agents in a release, which is the divisor of sums; never the actual
+    /// share.
     pub(crate) fn expected_rate(&self, arm: Arm) -> f64 {
         self.mechanism(arm).sampling_rate() * self.releases.expected_share()
     }

@@ -1,4 +1,4 @@
-//! The rounds of a federation's mechanism, whichever it is.
+//! The rounds of a federation's mechanism, independent of its kind.
 
 use fedbo_privacy::mechanism::{Collecting, NoiseSource, PaperCollecting, VectorRefused};
 use fedbo_protocol::{
@@ -22,14 +22,14 @@ enum Kind<S> {
     SecureSum(SecureSumRounds<S>),
 }
 
-/// A round that takes vectors.
+/// A round that accepts vectors.
 #[derive(Debug)]
 pub enum OpenRound {
-    /// Of sums on the lattice.
+    /// A round of sums on the lattice.
     Lattice(Collecting),
-    /// Of the paper's weighted averages.
+    /// A round of the paper's weighted averages.
     Paper(PaperCollecting),
-    /// Of a secure sum.
+    /// A round of a secure sum.
     SecureSum(SecureSumRound),
 }
 

@@ -1,4 +1,4 @@
-//! `[secure_sum]`: sums by two servers of two parties, of which neither sees a vector.
+//! `[secure_sum]`: sums by two servers of two parties; neither server sees a vector.
 
 use fedbo_config::{Check, FileError};
 use fedbo_secure_sum::Proof;
@@ -11,13 +11,14 @@ use crate::privacy::PrivacyMode;
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct SecureSumTable {
-    /// The bound that each agent proves of its vector: `l2` (default), of its norm; `linf`, of each of its numbers; `none`.
+    /// The bound that each agent proves for its vector: `l2` (default), for the norm; `linf`, for
+    /// each number; `none`.
     pub proof: Option<String>,
-    /// Bits of a number of a vector, from 8 to 20; default 12, from 1,000 features on 14.
+    /// Bits of a number of a vector, from 8 to 20; default 12, or 14 with 1,000 features or more.
     pub bits: Option<u32>,
-    /// The card of the server that another party runs (`fedbo helper card`); needed over a network.
+    /// The card of the other party's server (`fedbo helper card`); required over a network.
     pub helper: Option<String>,
-    /// The address at which the coordinator reaches it; needed over a network.
+    /// The address of that server for the coordinator; required over a network.
     pub helper_url: Option<String>,
     /// The coordinator's own card. Written when the study is frozen.
     pub leader: Option<String>,
@@ -45,13 +46,13 @@ impl SecureSum {
             return Err(check.file.error(&["secure_sum"], message));
         }
         if privacy.sampling_rate.is_some_and(|rate| rate < 1.0) {
-            let message = "privacy.sampling_rate below 1 is not possible with [secure_sum], where who takes part is public; remove it, \
+            let message = "privacy.sampling_rate below 1 is not possible with [secure_sum], where participation is public; remove it, \
                            or the table";
             return Err(check.file.error(&["privacy", "sampling_rate"], message.to_owned()));
         }
         if given.helper.is_some() != given.helper_url.is_some() {
             let key = if given.helper.is_some() { "helper_url" } else { "helper" };
-            let remedy = "helper is the card that the other party's `fedbo helper card` prints, helper_url the address of its \
+            let remedy = "helper is the card printed by the other party's `fedbo helper card`, helper_url the address of its \
                           `fedbo helper run`; a study over a network needs both, and in one process neither has an effect";
             return Err(check.file.missing_error(&["secure_sum", key], remedy));
         }
@@ -105,7 +106,7 @@ mod tests {
             panic!("two servers sum")
         };
         assert_eq!((sharing.bits(), sharing.proof().name()), (12, "l2"));
-        // Features beyond 1,000 have finer numbers.
+        // With 1,000 features or more, numbers have a finer resolution.
         let many = format!("[features]\ncount = 1000\n{BUDGET}[secure_sum]\nproof = \"none\"\n");
         let Collaboration::Released(made) = read("dp-fts-de", &many).unwrap().collaboration else {
             panic!("it releases")
@@ -159,7 +160,7 @@ mod tests {
         }
     }
 
-    /// Without the other party there is nothing to freeze.
+    /// Without the other party, a study cannot be frozen.
     #[test]
     fn a_study_over_a_network_needs_the_other_party() {
         let folder = tempfile::tempdir().unwrap();
@@ -178,7 +179,7 @@ mod tests {
         for part in ["leader = \"leader's card\"", "proof = \"l2\"", "bits = 12", "helper_url"] {
             assert!(frozen.contains(part), "{part} is not in\n{frozen}");
         }
-        // Frozen once more, it is the same.
+        // Freezing the text again does not change it.
         std::fs::write(&path, &frozen).unwrap();
         assert_eq!(Federation::freeze(&path, by, &NoProblems).unwrap().1, frozen);
     }

@@ -1,4 +1,4 @@
-//! `[topology]`: who is whose neighbour.
+//! `[topology]`: the graph of neighbours.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -18,21 +18,23 @@ pub struct TopologyTable {
     /// `complete` (default), `star` (the first agent in the centre), `ring`, `edgeless`, `grid`, `erdos-renyi`, `small-world` or
     /// `edges`.
     pub graph: Option<String>,
-    /// Agents of a row, of `grid`; default as square as can be.
+    /// Number of agents per row, for `grid`; default as square as possible.
     pub columns: Option<u32>,
-    /// p: probability of an edge, above 0 and at most 1, of `erdos-renyi`; needed.
+    /// p: probability of an edge, above 0 and at most 1, for `erdos-renyi`; required.
     pub edge_prob: Option<f64>,
-    /// Neighbours of each agent before edges are moved: even and below the number of agents, of `small-world`; needed.
+    /// Number of neighbours of each agent before edges are moved: even and below the number of
+    /// agents, for `small-world`; required.
     pub degree: Option<u32>,
-    /// Probability that an edge is moved, from 0 to 1, of `small-world`; needed.
+    /// Probability that an edge is moved, from 0 to 1, for `small-world`; required.
     pub rewiring: Option<f64>,
-    /// Pairs of agents' names, of `edges`.
+    /// Pairs of agents' names, for `edges`.
     pub edges: Option<Vec<Vec<String>>>,
-    /// The same as a file of lines `from,to` with that header, relative to this file's folder.
+    /// Alternative to `edges`: a file with the header `from,to` and one edge per line, relative to
+    /// this file's folder.
     pub file: Option<PathBuf>,
-    /// Seed of `erdos-renyi` and `small-world`; default the federation's.
+    /// Seed for `erdos-renyi` and `small-world`; default the federation's.
     pub seed: Option<u64>,
-    /// `[[topology.changes]]`: edges that come and go, in the order of rounds.
+    /// `[[topology.changes]]`: edges that are added or removed, in the order of rounds.
     pub changes: Vec<ChangeTable>,
 }
 
@@ -41,9 +43,9 @@ pub struct TopologyTable {
 pub struct Topology {
     /// The graph until the first change.
     pub graph: Graph,
-    /// The kind of graph, for people.
+    /// Description of the graph for people.
     pub words: String,
-    /// Later graphs, by the rounds from which they hold.
+    /// Later graphs, each with its first round.
     pub changes: Vec<Change>,
 }
 
@@ -71,10 +73,12 @@ const KINDS: [(&str, Kind); 8] = [
 ];
 
 impl Topology {
-    /// Checks `[topology]` and builds its graph of the agents with these names, which differ. `seed` is the federation's.
+    /// Checks `[topology]` and builds its graph of the agents with these unique names. `seed` is
+    /// the federation's.
     ///
     /// # Errors
-    /// If a value cannot be used, a key has no effect on this graph, or the file of edges cannot be read.
+    /// If a value is not valid, a key has no effect on this graph, or the file of edges cannot be
+    /// read.
     pub fn of(
         table: &TopologyTable,
         check: Check<'_>,
@@ -123,10 +127,10 @@ impl Topology {
         Ok(Self { graph, words, changes })
     }
 
-    /// The neighbours of an agent, by the numbers that protocols know them by.
+    /// The neighbours of an agent, by agent number.
     ///
     /// # Panics
-    /// If there is no such agent.
+    /// If the agent does not exist.
     pub fn neighbourhood(&self, agent: u32) -> Neighbourhood {
         let of = |graph: &Graph| graph.neighbours(agent).to_vec();
         let first = Neighbourhood::fixed(of(&self.graph));
@@ -140,7 +144,7 @@ fn at(key: &str) -> [&str; 2] {
     ["topology", key]
 }
 
-/// Refuses keys that another graph reads.
+/// Refuses keys that only apply to another graph.
 fn idle_keys(table: &TopologyTable, check: Check<'_>, kind: Kind) -> Result<(), FileError> {
     let random = [Kind::ErdosRenyi, Kind::SmallWorld].contains(&kind);
     let keys = [
@@ -170,7 +174,7 @@ fn needed<T>(given: Option<T>, check: Check<'_>, key: &str, what: &str) -> Resul
     })
 }
 
-/// A graph's error, at the key that it is about.
+/// Attributes a graph's error to its key.
 fn refused(error: &GraphError, check: Check<'_>) -> FileError {
     let key = match error {
         GraphError::Columns { .. } => "columns",
@@ -190,7 +194,8 @@ fn edges(table: &TopologyTable, check: Check<'_>, names: &[&str]) -> Result<Vec<
         (Some(pairs), None) => listed_edges(pairs, check, &at("edges"), names),
         (None, Some(file)) => edges_of_file(file, check, names),
         (Some(_), Some(_)) => {
-            let message = "topology.edges and topology.file both say who is joined to whom; remove one of them";
+            let message =
+                "topology.edges and topology.file both define the edges; remove one of them";
             Err(check.file.error(&at("file"), message))
         }
         (None, None) => {
@@ -214,7 +219,7 @@ fn edges_of_file(file: &Path, check: Check<'_>, names: &[&str]) -> Result<Vec<Ed
     Ok(list.edges)
 }
 
-/// Edges as pairs of names that stand at `path` in the file.
+/// Parses edges given as pairs of names at `path` in the file.
 pub(crate) fn listed_edges(
     pairs: &[Vec<String>],
     check: Check<'_>,

@@ -1,4 +1,4 @@
-//! `[[topology.changes]]`: neighbours that come and go.
+//! `[[topology.changes]]`: changes of neighbours over time.
 
 use std::collections::BTreeSet;
 
@@ -12,18 +12,18 @@ use crate::topology::listed_edges;
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ChangeTable {
-    /// The round from which it holds; ascending from table to table, from 1.
+    /// First round of the change; at least 1, ascending from table to table.
     pub round: Option<u64>,
-    /// Edges that begin, as pairs of names. A new neighbour is told all of the past.
+    /// Edges to add, as pairs of names. A new neighbour gets all earlier observations.
     pub add: Vec<Vec<String>>,
-    /// Edges that end, as pairs of names. What was shared stays known.
+    /// Edges to remove, as pairs of names. Shared observations stay known.
     pub remove: Vec<Vec<String>>,
 }
 
-/// A graph that holds from a round on.
+/// A graph that applies from a round on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
-    /// The first round of it.
+    /// The first round of the graph.
     pub round: u64,
     /// The graph from that round on.
     pub graph: Graph,
@@ -47,11 +47,11 @@ impl Change {
             };
             let least = changes.last().map_or(1, |before| before.round + 1);
             if round < least {
-                let expected = format!("a round from {least} on: changes stand in their order");
+                let expected = format!("a round from {least} on: changes are listed in order");
                 return Err(check.file.value_error(&at("round"), expected));
             }
             if table.add.is_empty() && table.remove.is_empty() {
-                let remedy = "add the edges that begin, add = [[\"name\", \"name\"]], or those that end, remove = [..]";
+                let remedy = "list the edges to add in add = [[\"name\", \"name\"]], or those to remove in remove = [..]";
                 return Err(check.file.missing_error(&at("add"), remedy));
             }
             let before = changes.last().map_or(first, |change| &change.graph);
@@ -62,7 +62,7 @@ impl Change {
                 if !edges.remove(&key(edge)) {
                     let place = place.to_string();
                     let path = [&at("remove")[..], &[place.as_str()]].concat();
-                    let expected = "an edge that is there until then";
+                    let expected = "an edge that exists until then";
                     return Err(check.file.value_error(&path, expected));
                 }
             }
@@ -70,7 +70,7 @@ impl Change {
                 if !edges.insert(key(edge)) {
                     let place = place.to_string();
                     let path = [&at("add")[..], &[place.as_str()]].concat();
-                    let expected = "an edge that is not there before";
+                    let expected = "an edge that does not exist before";
                     return Err(check.file.value_error(&path, expected));
                 }
             }
@@ -133,11 +133,11 @@ mod tests {
         refused(&again, "topology.changes[1].round = 2, expected a round from 3 on");
         refused(
             &format!("{table}round = 2\nadd = [[\"a\", \"c\"]]"),
-            "expected an edge that is not there before",
+            "expected an edge that does not exist before",
         );
         refused(
             &format!("{table}round = 2\nremove = [[\"b\", \"c\"]]"),
-            "expected an edge that is there until then",
+            "expected an edge that exists until then",
         );
         refused(
             &format!("{table}round = 2\nadd = [[\"b\", \"d\"]]"),

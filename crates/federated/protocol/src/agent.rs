@@ -7,7 +7,7 @@ use fedbo_streams::{Purpose, Seed};
 
 use crate::{AgentUpdate, Handout, KnownMessages, UpdateRejected, UsesHandouts};
 
-/// An agent's observations from before the session, and its plan for it.
+/// An agent's earlier observations, and its plan for the session.
 #[derive(Clone, Debug)]
 pub struct AgentPlan {
     /// Its index in the federation.
@@ -16,42 +16,45 @@ pub struct AgentPlan {
     pub history: Vec<Observation>,
     /// Initial points in unit-cube coordinates, evaluated before the first message.
     pub initial: Vec<Vec<f64>>,
-    /// Rounds, each with one query by Thompson sampling; 0 for a contributor, who only sends one message. A round that
-    /// the agent missed is not made up for.
+    /// Rounds, each with one query by Thompson sampling; 0 for a contributor, which only sends one
+    /// message. A missed round is not made up for.
     pub n_rounds: u64,
 }
 
-/// The plan of an agent at a free pace: it waits for nobody, and what it sends is asked of it with [`Agent::upload`].
+/// The plan of an agent at a free pace. The agent never waits; the driver requests its messages
+/// with [`Agent::upload`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FreePace {
-    /// Own queries from upload to upload, at least 1. An upload without a new observation is never made.
+    /// Own queries between uploads, at least 1. There is no upload without a new observation.
     pub every: u64,
-    /// Uploads in all; `None` for as many as there are windows.
+    /// Maximum number of uploads; `None` for one per window.
     pub uploads_max: Option<u64>,
-    /// Windows for which a message is of use; of handouts that hold messages.
+    /// Number of windows after its own for which a message is used. Only for handouts that hold
+    /// messages.
     pub max_age: u64,
 }
 
-/// The progress of an agent at a free pace, and the messages that it was handed.
+/// The progress of an agent at a free pace, and its record of received messages.
 #[derive(Clone, Debug)]
 struct FreeState {
     pace: FreePace,
-    /// Own queries that have ended; `None` while initial points are left.
+    /// Own queries that have ended; `None` while initial points remain.
     n_steps: Option<u64>,
     n_uploads: u64,
     /// Own queries that had ended at the last upload.
     uploaded_at: Option<u64>,
-    /// The newest window whose handout was taken.
+    /// The newest window with a received handout.
     window: u64,
     known: KnownMessages,
 }
 
-/// A query to be evaluated.
+/// A query to evaluate.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Trial {
-    /// Counts the agent's trials from 0, initial points included.
+    /// Index among the agent's trials from 0, initial points included.
     pub index: u64,
-    /// Round of the query; 0 for initial points. At a free pace the agent's own queries are counted.
+    /// Round of the query; 0 for initial points. At a free pace, the number of the agent's own
+    /// query.
     pub round: u64,
     /// Coordinates in `[0,1]^d`.
     pub unit: Vec<f64>,
@@ -59,14 +62,14 @@ pub struct Trial {
     pub source: Source,
 }
 
-/// An event that happens to an agent.
+/// An event for an agent.
 #[derive(Clone, Debug, PartialEq)]
 pub enum AgentEvent<H> {
-    /// A round begins; at a free pace, a window.
+    /// A round begins, or a window at a free pace.
     Broadcast(H),
-    /// At a free pace: the agent, which is between two trials, goes on with what it knows.
+    /// At a free pace: the agent is between two trials and continues with its current knowledge.
     Proceed,
-    /// A trial has ended; `None` is a failure.
+    /// A trial has ended; `None` means that it failed.
     Evaluated {
         /// Index of the trial.
         trial: u64,
@@ -82,16 +85,16 @@ pub enum AgentEffect {
     Evaluate(Trial),
     /// Send this to the coordinator.
     Upload(AgentUpdate),
-    /// Something in a handout was defective and is not used.
+    /// A part of a handout was defective and is not used.
     Refused(UpdateRejected),
-    /// The plan is done; nothing more will be asked for.
+    /// The plan is complete; the agent requests nothing more.
     Finished,
 }
 
-/// The reason why an agent could not go on.
+/// The reason why an agent cannot continue.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum AgentError {
-    /// Its strategy failed.
+    /// The agent's strategy failed.
     #[error("agent {agent}: {source}")]
     Strategy {
         /// The agent.
@@ -99,12 +102,12 @@ pub enum AgentError {
         /// The reason.
         source: StrategyError,
     },
-    /// An event came that the state does not allow.
+    /// The event is not allowed in the current state.
     #[error("agent {agent}: {event} while {state}")]
     Unexpected {
         /// The agent.
         agent: u32,
-        /// The event that came.
+        /// The event.
         event: &'static str,
         /// The state of the agent.
         state: &'static str,
@@ -122,7 +125,7 @@ enum State {
     Waiting {
         for_round: u64,
     },
-    /// At a free pace: between two trials.
+    /// Between two trials at a free pace.
     Ready {
         next: u64,
     },
@@ -131,12 +134,14 @@ enum State {
 
 /// The agent's state machine. Equal seeds and events give equal effects.
 ///
-/// In a round without collection it uploads nothing and has no effect when its trial has ended: a coordinator ends such a
-/// round at its set instant, or when its driver sees that nobody is at work.
+/// In a round without collection the agent uploads nothing, and the end of its trial has no effect.
+/// The coordinator ends such a round at its set instant, or when its driver finds that no agent is
+/// working.
 ///
-/// At a free pace ([`Agent::at_free_pace`]) nothing is waited for. Between two trials the driver hands over what has come, and
-/// [`AgentEvent::Proceed`] begins the next trial. A handout that comes during a trial is used after it. While a window is open, the driver asks
-/// for the agent's message with [`Agent::upload`], at any moment: it is of what was told so far.
+/// At a free pace ([`Agent::at_free_pace`]) the agent never waits. Between two trials the driver
+/// passes handouts on, and [`AgentEvent::Proceed`] begins the next trial. A handout that arrives
+/// during a trial is used after it. While a window is open, the driver can request the agent's
+/// message at any moment with [`Agent::upload`]; the message covers all observations so far.
 #[derive(Clone, Debug)]
 pub struct Agent<S: UsesHandouts> {
     id: u32,
@@ -146,14 +151,14 @@ pub struct Agent<S: UsesHandouts> {
     n_trials: u64,
     seed: Seed,
     state: State,
-    /// The handout that came during a trial that outlived its round.
+    /// Handout that arrived during a trial that outlasted its round.
     pending: Option<S::Handout>,
     /// Present at a free pace.
     free: Option<FreeState>,
 }
 
 impl<S: UsesHandouts> Agent<S> {
-    /// An agent that has not begun. Its draws come from `seed`, labelled by its index and the round.
+    /// An agent before its start. Its draws come from `seed`, labelled by its index and the round.
     ///
     /// # Errors
     /// If the history cannot be modelled.
@@ -173,7 +178,7 @@ impl<S: UsesHandouts> Agent<S> {
         })
     }
 
-    /// The same at a free pace; before it begins.
+    /// Sets a free pace. Must be called before the start.
     #[must_use]
     pub fn at_free_pace(mut self, pace: FreePace) -> Self {
         self.free = Some(FreeState {
@@ -187,8 +192,8 @@ impl<S: UsesHandouts> Agent<S> {
         self
     }
 
-    /// Says what an agent at a free pace has sent in an earlier process: the number of uploads, and of trials that had ended at the last;
-    /// before it begins.
+    /// Restores the uploads of an earlier process, for an agent at a free pace: their number, and
+    /// the number of trials that had ended at the last one. Must be called before the start.
     #[must_use]
     pub fn with_uploads(mut self, n_uploads: u64, n_told: Option<u64>) -> Self {
         let n_initial = self.initial.len() as u64;
@@ -214,10 +219,11 @@ impl<S: UsesHandouts> Agent<S> {
         self.strategy.own()
     }
 
-    /// Begins: the first initial point, or the first message if there is none. Round 0 always collects.
+    /// Starts with the first initial point, or with the first message if there is none. Round 0
+    /// always collects.
     ///
     /// # Errors
-    /// If it has begun already or its message cannot be drawn.
+    /// If the agent has already started, or its message cannot be drawn.
     pub fn start(&mut self) -> Result<Vec<AgentEffect>, AgentError> {
         match self.state {
             State::Idle => self.after_trial(0, true),
@@ -225,7 +231,7 @@ impl<S: UsesHandouts> Agent<S> {
         }
     }
 
-    /// Takes one event.
+    /// Handles one event.
     ///
     /// # Errors
     /// If the event does not fit the state, or the strategy fails.
@@ -234,18 +240,19 @@ impl<S: UsesHandouts> Agent<S> {
         event: AgentEvent<S::Handout>,
     ) -> Result<Vec<AgentEffect>, AgentError> {
         match (event, &self.state) {
-            (AgentEvent::Broadcast(handout), _) if self.free.is_some() => self.hear(handout),
+            (AgentEvent::Broadcast(handout), _) if self.free.is_some() => self.receive(handout),
             (AgentEvent::Proceed, State::Ready { next }) => self.begin_query(*next),
             (AgentEvent::Broadcast(handout), State::Waiting { for_round })
                 if handout.round() >= *for_round =>
             {
                 self.begin_round(handout)
             }
-            // A broadcast that was already acted on, delivered again.
+            // A broadcast that was already handled, delivered again.
             (AgentEvent::Broadcast(handout), _) if handout.round() < self.next_round() => {
                 Ok(Vec::new())
             }
-            // The round closed without this agent, which acts on it when its trial has ended.
+            // The round closed during the agent's trial. The agent acts on the handout after the
+            // trial.
             (AgentEvent::Broadcast(handout), State::Evaluating { .. }) => {
                 match &mut self.pending {
                     Some(kept) => kept.join(handout),
@@ -263,18 +270,18 @@ impl<S: UsesHandouts> Agent<S> {
                 self.after_trial(running.round, uploads)
             }
             (AgentEvent::Broadcast(_), _) => Err(self.unexpected("a broadcast")),
-            (AgentEvent::Proceed, _) => Err(self.unexpected("a request to go on")),
+            (AgentEvent::Proceed, _) => Err(self.unexpected("a request to continue")),
             (AgentEvent::Evaluated { .. }, _) => Err(self.unexpected("a result of another trial")),
         }
     }
 
-    /// At a free pace: takes a handout between two trials, and keeps one that comes at any other time until then.
-    fn hear(&mut self, handout: S::Handout) -> Result<Vec<AgentEffect>, AgentError> {
+    /// Takes a handout at a free pace: at once between two trials, otherwise after the trial.
+    fn receive(&mut self, handout: S::Handout) -> Result<Vec<AgentEffect>, AgentError> {
         let Some(free) = &mut self.free else {
             return Err(self.unexpected("a broadcast"));
         };
         if handout.round() <= free.window {
-            return Ok(Vec::new()); // known already
+            return Ok(Vec::new()); // already known
         }
         free.window = handout.round();
         match (&self.state, &mut self.pending) {
@@ -291,7 +298,7 @@ impl<S: UsesHandouts> Agent<S> {
         }
     }
 
-    /// Hands what has come to the strategy, but for messages that it had already.
+    /// Passes a handout to the strategy, without the messages that it already had.
     fn take(&mut self, mut handout: S::Handout) -> Vec<AgentEffect> {
         if let Some(free) = &mut self.free {
             handout.settle(&mut free.known);
@@ -300,7 +307,7 @@ impl<S: UsesHandouts> Agent<S> {
         refused.into_iter().map(AgentEffect::Refused).collect()
     }
 
-    /// At a free pace: the query of a step, with what is known.
+    /// Makes the query of a step at a free pace, with the current knowledge.
     fn begin_query(&mut self, step: u64) -> Result<Vec<AgentEffect>, AgentError> {
         let pending = self.pending.take();
         let mut effects = pending.map_or_else(Vec::new, |handout| self.take(handout));
@@ -308,7 +315,7 @@ impl<S: UsesHandouts> Agent<S> {
         Ok(effects)
     }
 
-    /// The query of a round or step.
+    /// Makes the query of a round or step.
     fn query(&mut self, round: u64, uploads: bool) -> Result<AgentEffect, AgentError> {
         let mut stream = self.seed.stream(Purpose::Proposal, u64::from(self.id), round);
         let proposal = self
@@ -318,8 +325,9 @@ impl<S: UsesHandouts> Agent<S> {
         Ok(self.evaluate(round, proposal.unit, proposal.source, uploads))
     }
 
-    /// Returns true if the agent, at a free pace, would send a message now: its initial points are evaluated, it has as many new queries
-    /// as lie between two uploads, and uploads are left to it.
+    /// Returns true if an agent at a free pace has a message to send: its initial points are
+    /// evaluated, it has made enough new queries since the last upload, and its uploads are not
+    /// used up.
     pub fn has_upload(&self) -> bool {
         let Some(FreeState { pace, n_steps: Some(n_steps), n_uploads, uploaded_at, .. }) =
             &self.free
@@ -330,16 +338,16 @@ impl<S: UsesHandouts> Agent<S> {
         is_due && pace.uploads_max.is_none_or(|most| *n_uploads < most)
     }
 
-    /// The message for a window that is open, of what was told so far; `None` if there is none to be sent ([`Agent::has_upload`]). It
-    /// counts as sent from now on.
+    /// The message for an open window, from all observations so far. `None` if there is nothing to
+    /// send ([`Agent::has_upload`]). It counts as sent from now on.
     ///
     /// # Errors
-    /// If it cannot be drawn.
+    /// If the message cannot be drawn.
     pub fn upload(&mut self, window: u64) -> Result<Option<AgentUpdate>, AgentError> {
         if !self.has_upload() {
             return Ok(None);
         }
-        // By its own queries: at equal speeds the draws are those of rounds.
+        // Labelled by the agent's own queries: at equal speeds the draws equal those of rounds.
         let n_steps = self.free.as_ref().and_then(|free| free.n_steps).unwrap_or(0);
         let mut update = self.update(n_steps)?;
         update.round = window;
@@ -374,7 +382,8 @@ impl<S: UsesHandouts> Agent<S> {
         AgentEffect::Evaluate(trial)
     }
 
-    /// The next initial point, or this round's message if there is one, then the next round if it is known.
+    /// Returns the next initial point. If none is left, returns this round's message if it has one,
+    /// then the next round if its handout has arrived.
     fn after_trial(&mut self, round: u64, uploads: bool) -> Result<Vec<AgentEffect>, AgentError> {
         if let Some(unit) = self.initial.pop_front() {
             return Ok(vec![self.evaluate(0, unit, Source::Initial, uploads)]);

@@ -11,24 +11,26 @@ pub struct Aggregate {
     pub content: AggregateContent,
     /// Standard deviation of the noise in each number of the content; 0 without privacy.
     pub noise_std: f64,
-    /// The mechanism's releases of coordinates in which all vectors are zero: noise of the same law and nothing else,
-    /// by which an agent sees that there is noise. Empty where there are no such coordinates.
+    /// The released values of coordinates in which all vectors are zero. They consist of noise
+    /// only, with the distribution of the other noise, so an agent can verify the noise. Empty if
+    /// there are no such coordinates.
     pub witnesses: Vec<f64>,
 }
 
 /// The numbers of an [`Aggregate`].
 #[derive(Clone, PartialEq)]
 pub enum AggregateContent {
-    /// For each of P regions the sum of the clipped vectors of its sampled agents, M numbers.
+    /// For each of P regions, the sum of the clipped vectors of its sampled agents, M numbers.
     RegionSums(Vec<Vec<f64>>),
     /// The sum over all sampled agents, M numbers.
     Total(Vec<f64>),
-    /// For each of P regions the weighted average ω^(i) of DP-FTS-DE Algorithm 1 lines 7-11, M numbers.
+    /// For each of P regions, the weighted average ω^(i) of DP-FTS-DE Algorithm 1 lines 7-11, M
+    /// numbers.
     Weighted(Vec<Vec<f64>>),
 }
 
 impl AggregateContent {
-    /// Rows, and numbers in each.
+    /// Number of rows, and of numbers per row.
     fn shape(&self) -> (usize, usize) {
         let rows = match self {
             Self::RegionSums(rows) | Self::Weighted(rows) => rows.as_slice(),

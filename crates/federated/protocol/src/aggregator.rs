@@ -1,4 +1,5 @@
-//! The coordinator of DP-FTS-DE: collects one vector a slot and round, and hands out what a mechanism releases of them.
+//! The coordinator of DP-FTS-DE: collects one vector per slot and round, and hands out the
+//! mechanism's releases.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,8 +12,8 @@ use crate::{
     PendingRelease, Release, ReleaseSchedule, RoundError, RoundMechanism, Tick, UpdateRejected,
 };
 
-/// Plays the rounds of DP-FTS-DE, Algorithm 1: collect (lines 3-4), let the mechanism sample, clip, sum and add noise (lines
-/// 5-11), release (line 12).
+/// Plays the rounds of DP-FTS-DE, Algorithm 1: collects vectors (lines 3-4), lets the mechanism
+/// sample, clip, sum and add noise (lines 5-11), and releases (line 12).
 ///
 /// ```text
 /// Recall ──stored──▶ counting ──(all came, or deadline)────────────────────────────┐
@@ -20,49 +21,54 @@ use crate::{
 ///    └──none──▶ collecting ──(same)──▶ Commit ──committed──▶ durable ──(set instant)──▶ Broadcast ──▶ next round
 /// ```
 ///
-/// - Slots are the agents' indices, 0 to N − 1. All of them upload in every releasing round (INV-4); a vector that is
-///   missing, late or not finite counts as zero, and a round to which nobody came releases as any other does (INV-3).
-/// - A slot's first valid vector counts. A repeat gets the same answer, which is none, and nothing carries over (INV-6).
-/// - Vectors are kept unread until the round closes; only then is its randomness drawn. A copy of the machine that is continued
-///   beside it therefore draws another (INV-8). Without randomness there is no release: [`Effect::Fail`], and nothing follows.
-/// - A release leaves when it is durable (INV-1) and not before its set instant (INV-9). One that is stored already is handed
-///   out as it is, and no vector of its round is read (INV-2).
-/// - No effect depends on the sample or on values, but for the numbers of the release itself (INV-4, INV-5).
+/// - Slots are the agents' indices, 0 to N − 1. All of them upload in every releasing round
+///   (INV-4). A vector that is missing, late or not finite counts as zero, and a round without any
+///   vector releases like any other (INV-3).
+/// - A slot's first valid vector counts. A repeat gets the same answer as the first, none, and
+///   nothing carries over to other rounds (INV-6).
+/// - Vectors stay unread until the round closes; only then is its randomness drawn. A copy of the
+///   machine that runs in parallel therefore draws different randomness (INV-8). Without randomness
+///   there is no release: the machine returns [`Effect::Fail`] and stops.
+/// - A release leaves once it is durable (INV-1) and not before its set instant (INV-9). A release
+///   that is already stored is handed out unchanged, and no vector of its round is read (INV-2).
+/// - No effect depends on the sample or on values, except the numbers of the release itself (INV-4,
+///   INV-5).
 ///
-/// Without [`Instants`] a round ends when all slots have delivered, or when the driver calls [`Coordinator::idle`].
+/// Without [`Instants`] a round ends when all slots have delivered, or when the driver calls
+/// [`Coordinator::idle`].
 pub struct Aggregator<M: RoundMechanism> {
     mechanism: M,
     schedule: ReleaseSchedule,
     map: MapHash,
     instants: Option<Instants>,
     round: u64,
-    /// The time at which the round began.
+    /// The instant at which the round began.
     began: Tick,
     stage: Stage<M::Round>,
-    /// By slot, the newest round for which a vector was accepted.
+    /// By slot, the newest round with an accepted vector.
     newest: Vec<Option<u64>>,
-    /// Slots whose vector of this round was accepted.
+    /// Number of slots with an accepted vector of this round.
     n_arrived: usize,
-    /// The releases that each slot is in, where it may be in so many only.
+    /// The releases that each slot is in; `None` if they are not limited.
     participations: Option<Participations>,
 }
 
 enum Stage<R> {
     /// Not begun.
     Idle,
-    /// Not yet known whether the round's release is stored.
+    /// Waiting for the driver's answer whether the round's release is stored.
     Recalling,
-    /// Vectors are taken.
+    /// Accepting vectors.
     Collecting(R),
-    /// The release was stored before: vectors are counted, and not read.
+    /// The release was already stored: vectors are counted, not read.
     Counting(Arc<Release>),
-    /// Not yet known to be durable.
+    /// The release is not known to be durable yet.
     Committing(Arc<[u8]>),
-    /// To be handed out at the set instant.
+    /// The release is durable and waits for the set instant.
     Durable(Arc<Release>),
     /// A round without a release.
     Silent,
-    /// There was no randomness for the round's release.
+    /// The mechanism could not make the round's release.
     Failed,
 }
 
@@ -82,7 +88,7 @@ impl<R> Stage<R> {
 }
 
 impl<M: RoundMechanism> fmt::Debug for Aggregator<M> {
-    /// Prints nothing of vectors and sample (INV-4).
+    /// Omits vectors and sample (INV-4).
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (round, stage) = (self.round, self.stage.name());
         write!(f, "Aggregator {{ round: {round}, {stage} }}")
@@ -90,7 +96,7 @@ impl<M: RoundMechanism> fmt::Debug for Aggregator<M> {
 }
 
 impl<M: RoundMechanism> Aggregator<M> {
-    /// A coordinator for agents that share the feature map of this hash, before round 0.
+    /// A coordinator before round 0, for agents that share the feature map with this hash.
     pub fn new(
         mechanism: M,
         schedule: ReleaseSchedule,
@@ -111,15 +117,17 @@ impl<M: RoundMechanism> Aggregator<M> {
         }
     }
 
-    /// The same, but each slot is in at most so many releases, and has been in those that are counted: what comes beyond is refused.
+    /// Limits the releases of each slot, starting from the given counts. Vectors beyond the limit
+    /// are refused.
     #[must_use]
     pub fn with_participations(mut self, participations: Participations) -> Self {
         self.participations = Some(participations);
         self
     }
 
-    /// Begins with a later round instead of round 0: the last one with a stored release, after a coordinator's crash that its
-    /// agents have survived. Agents then deliver the round's vectors again.
+    /// Starts with a later round instead of round 0: the last one with a stored release, after a
+    /// crash of the coordinator that its agents survived. Agents then deliver the round's vectors
+    /// again.
     #[must_use]
     pub fn from_round(mut self, round: u64) -> Self {
         self.round = round;
@@ -136,7 +144,7 @@ impl<M: RoundMechanism> Aggregator<M> {
         &self.schedule
     }
 
-    /// The round begins; in one that releases, the driver looks for a stored release first.
+    /// Begins the round. In a releasing round, the driver first looks for a stored release.
     fn begin(&mut self, now: Tick) -> Vec<Effect<AggregateHandout>> {
         self.began = now;
         self.n_arrived = 0;
@@ -148,7 +156,7 @@ impl<M: RoundMechanism> Aggregator<M> {
         vec![Effect::Recall { round: self.round }]
     }
 
-    /// Takes one update; refused for public reasons alone (INV-4, INV-5).
+    /// Accepts one update, or refuses it for public reasons only (INV-4, INV-5).
     fn accept(&mut self, update: &AgentUpdate) -> Result<(), UpdateRejected> {
         let AgentUpdate { sender, round, .. } = *update;
         let n_features = self.mechanism.n_features();
@@ -205,7 +213,7 @@ impl<M: RoundMechanism> Aggregator<M> {
         Ok(())
     }
 
-    /// No more vectors: whoever has not delivered counts as zero (INV-3).
+    /// Stops accepting vectors: missing vectors count as zero (INV-3).
     fn close(&mut self, now: Tick) -> Vec<Effect<AggregateHandout>> {
         match std::mem::replace(&mut self.stage, Stage::Idle) {
             Stage::Collecting(collecting) => {
@@ -234,18 +242,20 @@ impl<M: RoundMechanism> Aggregator<M> {
         }
     }
 
-    /// Counts the slots whose vectors are in the round's release, where they are limited, and returns them.
-    fn count_participants(&mut self) -> Option<Vec<u32>> {
+    /// Returns the slots with a vector in the round's release, and counts them if they are limited.
+    fn count_participants(&mut self) -> Vec<u32> {
         let round = self.round;
-        let counts = self.participations.as_mut()?;
         let slots = (0_u32..).zip(&self.newest);
         let arrived = slots.filter(|(_, newest)| **newest == Some(round)).map(|(slot, _)| slot);
         let participants: Vec<u32> = arrived.collect();
-        participants.iter().for_each(|slot| counts.count(*slot, round));
-        Some(participants)
+        if let Some(counts) = &mut self.participations {
+            participants.iter().for_each(|slot| counts.count(*slot, round));
+        }
+        participants
     }
 
-    /// Ends a round whose release is durable, or that has none, unless its set instant is still to come (INV-9).
+    /// Ends a round that has a durable release or releases nothing, unless its set instant is still
+    /// ahead (INV-9).
     fn hand_out(&mut self, now: Tick) -> Vec<Effect<AggregateHandout>> {
         if Coordinator::ends_at(self).is_some_and(|instant| now < instant) {
             return Vec::new();
@@ -268,10 +278,10 @@ impl<M: RoundMechanism> Aggregator<M> {
 
     fn closes_at(&self) -> Option<Tick> {
         let instants = self.instants?;
-        Some(self.began.saturating_add(instants.collect()))
+        Some(self.began.saturating_add(instants.collect(self.round)))
     }
 
-    /// The release as its bytes tell it: the same for one just made and one stored.
+    /// The release parsed from its bytes, the same way for a new and a stored release.
     fn release(&self, bytes: Arc<[u8]>) -> Result<Arc<Release>, RoundError> {
         let aggregate = self
             .mechanism
@@ -281,8 +291,8 @@ impl<M: RoundMechanism> Aggregator<M> {
     }
 }
 
-/// The answer to the sender of a vector that was refused. A repeat is not refused: its sender is told nothing, as the
-/// first time (INV-6).
+/// The answer to the sender of a refused vector. A repeat is not refused: it gets no answer, like
+/// the first vector (INV-6).
 fn refusal(refused: VectorRefused) -> Result<(), UpdateRejected> {
     match refused {
         VectorRefused::Repeated { .. } => Ok(()),
@@ -319,7 +329,7 @@ impl<M: RoundMechanism> Coordinator for Aggregator<M> {
 
     fn ends_at(&self) -> Option<Tick> {
         let instants = self.instants?;
-        Some(self.began.saturating_add(instants.period()))
+        Some(self.began.saturating_add(instants.period(self.round)))
     }
 
     fn spent(&self) -> Vec<u32> {
@@ -340,6 +350,12 @@ impl<M: RoundMechanism> Coordinator for Aggregator<M> {
         }
     }
 
+    fn postpone(&mut self, now: Tick) {
+        if self.n_arrived == 0 {
+            self.began = now;
+        }
+    }
+
     fn start(&mut self, now: Tick) -> Vec<Effect<AggregateHandout>> {
         match self.stage {
             Stage::Idle => self.begin(now),
@@ -347,7 +363,8 @@ impl<M: RoundMechanism> Coordinator for Aggregator<M> {
         }
     }
 
-    /// A vector that comes at the deadline or later is late, whether or not [`Coordinator::tick`] was called in between.
+    /// Accepts a vector before the deadline. A vector at or after the deadline is late, even if
+    /// [`Coordinator::tick`] was not called in between.
     fn receive(&mut self, update: AgentUpdate, now: Tick) -> Vec<Effect<AggregateHandout>> {
         let mut effects = self.tick(now);
         match self.accept(&update) {
@@ -370,7 +387,7 @@ impl<M: RoundMechanism> Coordinator for Aggregator<M> {
         }
     }
 
-    /// Without set instants, the end of the round: who has not delivered counts as zero.
+    /// Ends a round without set instants; missing vectors count as zero.
     fn idle(&mut self, now: Tick) -> Vec<Effect<AggregateHandout>> {
         if self.instants.is_some() {
             return Vec::new();
@@ -388,7 +405,7 @@ impl<M: RoundMechanism> Coordinator for Aggregator<M> {
         _now: Tick,
     ) -> Result<Vec<Effect<AggregateHandout>>, RoundError> {
         if !matches!(self.stage, Stage::Recalling) || round != self.round {
-            return Err(RoundError::Unasked { round, answer: "what is stored" });
+            return Err(RoundError::Unasked { round, answer: "the stored release" });
         }
         self.stage = match stored {
             Some(bytes) => Stage::Counting(self.release(bytes.into())?),

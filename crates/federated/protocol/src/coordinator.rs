@@ -1,4 +1,4 @@
-//! The interface between a coordinator and its driver, whatever it collects and hands out.
+//! The interface between a coordinator and its driver, independent of the messages and handouts.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,65 +7,73 @@ use fedbo_privacy::accounting::PrivacyEvent;
 
 use crate::{AgentUpdate, Handout, MechanismFailed, MessageRejected, Tick};
 
-/// Collects updates and hands out what agents need, round by round: a state machine that a driver feeds.
+/// A state machine that collects updates and sends handouts, round by round.
 ///
-/// The driver carries out effects in the order in which they come. It calls [`Coordinator::tick`] at the latest at
-/// [`Coordinator::deadline`], and [`Coordinator::idle`] when it knows that nobody is at work.
+/// The driver carries out effects in order. It calls [`Coordinator::tick`] no later than
+/// [`Coordinator::deadline`], and [`Coordinator::idle`] when it knows that no agent is working.
 pub trait Coordinator {
     /// The handout that every agent gets when a round begins.
     type Handout: Handout;
 
-    /// The round that is being played.
+    /// The current round.
     fn round(&self) -> u64;
 
-    /// Returns true if a message of this sender for this round would still count, and has not come. A driver that lost
-    /// what had arrived asks for it again.
+    /// Returns true if a message of this sender for this round has not arrived and would still
+    /// count. A driver that lost messages then requests them again.
     fn awaits(&self, sender: u32, round: u64) -> bool;
 
     /// The next instant at which [`Coordinator::tick`] has something to do.
     fn deadline(&self) -> Option<Tick>;
 
-    /// The instant at which the round ends; none of rounds without set instants.
+    /// The instant at which the round ends; `None` for rounds without set instants.
     fn ends_at(&self) -> Option<Tick> {
         None
     }
 
-    /// The slots that have been in as many releases as they may be, and are refused in this round.
+    /// The slots that have used up their releases and are refused in this round.
     fn spent(&self) -> Vec<u32> {
         Vec::new()
     }
 
-    /// Gives up the round that collects, of which there can be no release: it ends at its instant without one. Only where a release needs
-    /// another party's part.
+    /// Abandons the current collecting round: it ends at its instant without a release. Only used
+    /// if a release needs another party's part.
     fn abandon(&mut self, now: Tick) -> Vec<Effect<Self::Handout>> {
         let _ = now;
         Vec::new()
     }
 
-    /// Begins, once.
+    /// Restarts the round's clock, after another party had to confirm the round first. Only valid
+    /// before any vector of the round has arrived.
+    fn postpone(&mut self, now: Tick) {
+        let _ = now;
+    }
+
+    /// Starts the session. Later calls have no effect.
     fn start(&mut self, now: Tick) -> Vec<Effect<Self::Handout>> {
         let _ = now;
         Vec::new()
     }
 
-    /// Takes one update.
+    /// Accepts one update.
     fn receive(&mut self, update: AgentUpdate, now: Tick) -> Vec<Effect<Self::Handout>>;
 
-    /// Lets time pass.
+    /// Advances the time to `now`.
     fn tick(&mut self, now: Tick) -> Vec<Effect<Self::Handout>>;
 
-    /// Nobody is at work and nothing is on its way: a round without set instants is over, if the coordinator does not wait
-    /// for all (as a relay does). Only a driver of all agents can know this.
+    /// Tells the coordinator that no agent is working and no message is under way.
+    ///
+    /// A round without set instants then ends, unless the coordinator waits for all agents, as a
+    /// relay does. Only a driver of all agents can know this.
     fn idle(&mut self, now: Tick) -> Vec<Effect<Self::Handout>> {
         let _ = now;
         Vec::new()
     }
 
-    /// Answers [`Effect::Recall`]: the stored release of the round, if there is one.
+    /// Answers [`Effect::Recall`] with the stored release of the round, if there is one.
     ///
     /// # Errors
-    /// If this was not asked, the stored bytes are no release of this round, or the round cannot be played. The session cannot go
-    /// on then.
+    /// If there was no such request, the stored bytes are not a release of this round, or the round
+    /// cannot be opened. The session cannot continue then.
     fn recalled(
         &mut self,
         round: u64,
@@ -73,13 +81,13 @@ pub trait Coordinator {
         now: Tick,
     ) -> Result<Vec<Effect<Self::Handout>>, RoundError> {
         let (_, _) = (stored, now);
-        Err(RoundError::Unasked { round, answer: "what is stored" })
+        Err(RoundError::Unasked { round, answer: "the stored release" })
     }
 
-    /// Answers [`Effect::Commit`]: charge and bytes are durable.
+    /// Answers [`Effect::Commit`]: the charge and the bytes are durable.
     ///
     /// # Errors
-    /// If this was not asked. The session cannot go on then.
+    /// If there was no such request. The session cannot continue then.
     fn committed(
         &mut self,
         round: u64,
@@ -95,33 +103,36 @@ pub trait Coordinator {
 pub enum Effect<H> {
     /// Send this to every agent.
     Broadcast(H),
-    /// Tell the sender that its update was refused; the round goes on.
+    /// Tell the sender that its update was refused; the round continues.
     Refuse(UpdateRejected),
-    /// Look whether a release of this round is stored, and answer with [`Coordinator::recalled`] before anything else.
+    /// Look up whether a release of this round is stored, and answer with [`Coordinator::recalled`]
+    /// before anything else.
     Recall {
         /// The round that begins.
         round: u64,
     },
-    /// Make charge and bytes durable in one transaction, then answer with [`Coordinator::committed`]. Nothing of the release
-    /// may leave before (INV-1).
+    /// Make the charge and the bytes durable in one transaction, then answer with
+    /// [`Coordinator::committed`]. Nothing of the release may leave before (INV-1).
     Commit {
         /// The round that was closed.
         round: u64,
-        /// The release, in the bytes that are kept for ever.
+        /// The bytes of the release, which are kept forever.
         bytes: Arc<[u8]>,
-        /// The cost of the release; `None` where nothing is promised.
+        /// The cost of the release; `None` if it carries no privacy guarantee.
         event: Option<PrivacyEvent>,
-        /// The slots whose vectors are in it, where a slot may be in so many only ([`crate::Participations`]): to be durable before the release
-        /// is.
-        participants: Option<Vec<u32>>,
+        /// The slots with a vector in the release, ascending. This list must be durable before the
+        /// release if these slots pay for it or their releases are limited
+        /// ([`crate::Participations`]).
+        participants: Vec<u32>,
     },
-    /// The session cannot go on, and nothing may leave: a round was to be closed, and there was no randomness for its noise. What was
-    /// collected has been cleared unread.
+    /// The session cannot continue, and nothing may leave: the round could not be closed, for
+    /// example for lack of randomness for its noise. The collected vectors have been cleared
+    /// unread.
     Fail(RoundError),
 }
 
 impl<H: fmt::Debug> fmt::Debug for Effect<H> {
-    /// Prints lengths only: what is not durable yet stays out of logs.
+    /// Prints lengths only: data that is not durable yet stays out of logs.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Broadcast(handout) => f.debug_tuple("Broadcast").field(handout).finish(),
@@ -135,8 +146,10 @@ impl<H: fmt::Debug> fmt::Debug for Effect<H> {
     }
 }
 
-/// The reason why an update or a release is not used. An aggregator refuses an update for reasons that say nothing of
-/// its values; a relay, whose messages everybody sees, also names a number that is not finite.
+/// The reason why an update or a release is not used.
+///
+/// An aggregator refuses an update only for reasons that do not depend on its values. Messages of a
+/// relay are visible to all, so it also refuses numbers that are not finite.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum UpdateRejected {
     /// The message itself is defective.
@@ -166,35 +179,35 @@ pub enum UpdateRejected {
         /// The current round.
         current: u64,
     },
-    /// The round was closed without the message, which is used in no other.
-    #[error("agent {sender}: round {round} was closed before its message came")]
+    /// The round was closed without the message, which does not count in any other round.
+    #[error("agent {sender}: round {round} was closed before its message arrived")]
     Late {
         /// The sender.
         sender: u32,
         /// The message's round.
         round: u64,
     },
-    /// A release does not fit the settings of an agent, which goes on without it.
+    /// A release does not fit the settings of an agent, which continues without it.
     #[error(
         "agent {agent}: the release of round {round} does not fit its numbers of regions and features, and is not used"
     )]
     Unfit {
-        /// The agent whose settings the release does not fit.
+        /// The agent.
         agent: u32,
         /// Round of the release.
         round: u64,
     },
-    /// The sender has been in as many releases as each agent may be in.
+    /// The sender is already in as many releases as it may be.
     #[error(
-        "agent {sender}: it is in {most} releases already, as many as privacy.participations allows"
+        "agent {sender}: it is already in {most} releases, as many as privacy.participations allows"
     )]
     Spent {
         /// The sender.
         sender: u32,
-        /// The releases that each agent may be in.
+        /// The number of releases that each agent may be in.
         most: u64,
     },
-    /// Nothing is collected in the round.
+    /// The round collects no messages.
     #[error("agent {sender}: round {round} collects no messages")]
     NotCollected {
         /// The sender.
@@ -204,11 +217,11 @@ pub enum UpdateRejected {
     },
 }
 
-/// The reason why a coordinator cannot go on.
+/// The reason why a coordinator cannot continue.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum RoundError {
-    /// The driver answered what was not asked.
-    #[error("round {round}: the coordinator was told {answer}, which it did not ask")]
+    /// The driver answered a request that was not made.
+    #[error("round {round}: the coordinator was told {answer} without having asked")]
     Unasked {
         /// The round of the answer.
         round: u64,

@@ -1,4 +1,4 @@
-//! The handouts of a coordinator when rounds begin, and the strategies that can use them.
+//! Handouts of a coordinator at the beginning of rounds, and the strategies that use them.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,40 +10,43 @@ use crate::{Aggregate, UpdateRejected};
 
 /// A handout that every agent gets when a round begins.
 pub trait Handout: Clone + Send + Sync {
-    /// The round that this starts: 1 is the first with a query by the algorithm, 0 the exchange before it.
+    /// The round that this handout starts: 1 is the first with a query by the algorithm, 0 the
+    /// exchange before it.
     fn round(&self) -> u64;
 
-    /// Returns true if the coordinator collects vectors in the round that this starts. If not, an agent draws none: its
-    /// trial done, it waits for the next handout.
+    /// Returns true if the coordinator collects vectors in the round that this handout starts.
+    /// Otherwise an agent draws no vector; after its trial it waits for the next handout.
     fn wants_upload(&self) -> bool;
 
-    /// Joins another handout to this one, for an agent that acts on both at once; in whatever order they came, and
-    /// without effect if it is known already.
+    /// Merges another handout into this one, for an agent that acts on both at once. Handouts may
+    /// arrive in any order; merging one again has no effect.
     fn join(&mut self, other: Self);
 
-    /// Leaves out messages that an agent has had, and names the senders of those that have become too old. For handouts that repeat what
-    /// was handed out before, as those of a free pace do.
+    /// Removes messages that the agent already has, and names the senders of expired messages.
+    /// Handouts at a free pace need this, because they repeat earlier messages.
     fn settle(&mut self, known: &mut KnownMessages) {
         let _ = known;
     }
 }
 
-/// The newest message of each sender that an agent was handed.
+/// The newest message of each sender that an agent has received.
 #[derive(Clone, Debug, Default)]
 pub struct KnownMessages {
-    /// Windows for which a message is of use.
+    /// Number of windows after its own for which a message is used.
     max_age: u64,
-    /// By sender, the window of its newest message, and whether the agent may still hold it.
+    /// By sender, the window of its newest message, and whether the agent may still hold that
+    /// message.
     newest: BTreeMap<u32, (u64, bool)>,
 }
 
 impl KnownMessages {
-    /// None yet; a message is of use for `max_age` windows.
+    /// An empty record; messages expire `max_age` windows after their own.
     pub fn new(max_age: u64) -> Self {
         Self { max_age, newest: BTreeMap::new() }
     }
 
-    /// Returns true if a message of window `of` is newer than what is known of its sender, and of use in window `now`; and notes it.
+    /// Records a message of window `of`. Returns true if it is newer than the last one of its
+    /// sender and has not expired in window `now`.
     pub(crate) fn takes(&mut self, sender: u32, of: u64, now: u64) -> bool {
         let is_old = is_old(of, self.max_age, now);
         let is_new = self.newest.get(&sender).is_none_or(|(known, _)| *known < of);
@@ -53,7 +56,7 @@ impl KnownMessages {
         is_new && !is_old
     }
 
-    /// Returns the senders whose message has become too old by window `now`, each once.
+    /// Returns the senders of messages that have expired by window `now`, each once.
     pub(crate) fn expired(&mut self, now: u64) -> Vec<u32> {
         let max_age = self.max_age;
         let held = self.newest.iter_mut().filter(|(_, (_, held))| *held);
@@ -66,17 +69,17 @@ impl KnownMessages {
     }
 }
 
-/// Returns true if a message of window `of` is of no more use in window `now`.
+/// Returns true if a message of window `of` has expired in window `now`.
 pub(crate) fn is_old(of: u64, max_age: u64, now: u64) -> bool {
     of.saturating_add(max_age) < now
 }
 
-/// A strategy that can use what a coordinator hands out.
+/// A strategy that uses the handouts of a coordinator.
 pub trait UsesHandouts: Collaborator {
-    /// The handouts that it can use.
+    /// The handouts that the strategy uses.
     type Handout: Handout;
 
-    /// Takes a handout, as the agent of index `own_id`. What is defective is left out and returned.
+    /// Takes a handout as the agent with index `own_id`. Skips defective parts and returns them.
     fn take(&mut self, handout: Self::Handout, own_id: u32) -> Vec<UpdateRejected>;
 }
 
@@ -88,12 +91,13 @@ impl<S: UsesHandouts + ?Sized> UsesHandouts for Box<S> {
     }
 }
 
-/// The release of one round. It exists only once it is durable, and its bytes never change (INV-1, INV-2).
+/// The release of one round. It exists only once it is durable, and its bytes never change (INV-1,
+/// INV-2).
 #[derive(Clone, PartialEq)]
 pub struct Release {
-    /// Its content, read from the bytes.
+    /// Its content, parsed from the bytes.
     pub aggregate: Aggregate,
-    /// As it was made durable: what travels, the same in every copy.
+    /// The durable bytes. Exactly these are sent, the same in every copy.
     pub bytes: Arc<[u8]>,
 }
 
@@ -106,13 +110,15 @@ impl fmt::Debug for Release {
 /// A handout of an [`crate::Aggregator`]. Copies share the releases.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AggregateHandout {
-    /// The round that this starts.
+    /// The round that this handout starts.
     pub round: u64,
-    /// Releases made since the handout before, in the order of rounds: none after a round without a release, several where
-    /// handouts were joined. An agent's belief rests on every release: a driver that lost a handout can make up for it by
-    /// joining a copy to the next.
+    /// Releases made since the previous handout, in the order of rounds. Empty after a round
+    /// without a release; several if handouts were joined.
+    ///
+    /// An agent's belief depends on every release. A driver that lost a handout can join a copy of
+    /// it to the next one.
     pub releases: Vec<Arc<Release>>,
-    /// True if vectors are collected in the round that this starts.
+    /// True if the round that this handout starts collects vectors.
     pub collects: bool,
 }
 

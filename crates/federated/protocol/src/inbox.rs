@@ -7,19 +7,19 @@ use fedbo_gp::MapHash;
 
 use crate::Weights;
 
-/// The reason why a message was refused. The sender is the one that the caller gave.
+/// The reason why a message was refused. Errors name the sender that the caller passed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MessageRejected {
-    /// The message has another length.
+    /// The message has an unexpected length.
     #[error(
         "agent {sender}: the message has {found} numbers, those of the session have {expected}"
     )]
     WrongLength {
-        /// The number of the agent that sent it.
+        /// Index of the sender.
         sender: u32,
-        /// Its length.
+        /// Length of the message.
         found: usize,
-        /// The session's.
+        /// Length of the session's messages.
         expected: usize,
     },
     /// The message was made with another feature map.
@@ -27,17 +27,17 @@ pub enum MessageRejected {
         "agent {sender}: the message was made with feature map {found}, the session uses {expected}"
     )]
     WrongMap {
-        /// The number of the agent that sent it.
+        /// Index of the sender.
         sender: u32,
-        /// Its hash.
+        /// Hash of the message's map.
         found: MapHash,
-        /// The session's hash.
+        /// Hash of the session's map.
         expected: MapHash,
     },
-    /// The numbers cannot be of anybody's observations.
+    /// The numbers cannot come from any observations.
     #[error("agent {sender}: the message is not used: {reason}")]
     Implausible {
-        /// The number of the agent that sent it.
+        /// Index of the sender.
         sender: u32,
         /// The reason.
         reason: String,
@@ -45,14 +45,14 @@ pub enum MessageRejected {
     /// A weight is NaN or infinite.
     #[error("agent {sender}: number {index} of the message is not finite")]
     NotFinite {
-        /// The number of the agent that sent it.
+        /// Index of the sender.
         sender: u32,
         /// Index of the first such weight.
         index: usize,
     },
 }
 
-/// Messages by sender, in the senders' order.
+/// Messages by sender, ordered by sender.
 #[derive(Clone)]
 pub struct Inbox {
     message_len: usize,
@@ -77,7 +77,7 @@ impl Inbox {
     /// Checks a message without keeping it.
     ///
     /// # Errors
-    /// Its first defect.
+    /// Returns the first defect.
     pub fn check(&self, sender: u32, map: MapHash, weights: &[f64]) -> Result<(), MessageRejected> {
         if weights.len() != self.message_len {
             return Err(MessageRejected::WrongLength {
@@ -95,10 +95,10 @@ impl Inbox {
         }
     }
 
-    /// Keeps a message in place of the sender's older one.
+    /// Stores a message, replacing the sender's older one.
     ///
     /// # Errors
-    /// As [`Inbox::check`]; nothing changes then.
+    /// Same as [`Inbox::check`]. The inbox is unchanged then.
     pub fn receive(
         &mut self,
         sender: u32,
@@ -121,7 +121,7 @@ impl Inbox {
         self.messages.get(&sender).map(|weights| weights.as_slice())
     }
 
-    /// Senders and messages in order.
+    /// Senders and messages, ordered by sender.
     pub fn iter(&self) -> impl Iterator<Item = (u32, &[f64])> {
         self.messages.iter().map(|(sender, weights)| (*sender, weights.as_slice()))
     }

@@ -1,9 +1,12 @@
-//! Federated rounds as state machines: what a coordinator and an agent do next.
+//! Federated rounds as state machines for coordinators and agents.
 //!
-//! Performs no I/O, reads no clock, owns no generator: events come in, effects go out, time is a [`Tick`] and randomness
-//! a seed or a source that the driver gives. The same machines run in process and behind sockets. What agents do with what
-//! they are handed is their algorithm's: [`UsesHandouts`] and [`Neighbour`]. Start at [`Coordinator`], then [`Relay`] (messages passed
-//! on) and [`Aggregator`] (releases of sums), then [`Agent`]; where there is no coordinator, at [`Peer`].
+//! The machines perform no I/O, read no clock and own no random generator. Events come in and
+//! effects go out. Time is a [`Tick`], and randomness is a seed or a source that the driver
+//! provides. The same machines run in one process and behind sockets. How an agent uses a handout
+//! or a neighbour's report is up to its algorithm: [`UsesHandouts`] and [`Neighbour`].
+//!
+//! Start at [`Coordinator`], then read [`Relay`] (passes messages on), [`Aggregator`] (releases
+//! sums) and [`Agent`]. For federations without a coordinator, start at [`Peer`].
 
 mod agent;
 mod aggregate;

@@ -1,5 +1,5 @@
-//! Mechanisms that turn the vectors of a round into a release: the interface that an aggregator asks for, the mechanism
-//! on a lattice, and the paper's.
+//! Mechanisms that turn the vectors of a round into a release: the interface that an aggregator
+//! uses, the lattice mechanism, and the paper's mechanism.
 
 use fedbo_privacy::accounting::PrivacyEvent;
 use fedbo_privacy::mechanism::{
@@ -13,27 +13,27 @@ use crate::{Aggregate, AggregateContent, ReleaseSchedule};
 
 /// Makes the release of a round.
 ///
-/// Randomness comes from a source that the mechanism holds, given to it by the driver.
+/// Randomness comes from a source that the driver gives to the mechanism.
 pub trait RoundMechanism {
-    /// A round that takes vectors.
+    /// The state of a round that accepts vectors.
     type Round;
 
-    /// N: slots are numbered from 0.
+    /// Number of slots N, numbered from 0.
     fn n_slots(&self) -> u32;
 
-    /// M: numbers in a vector.
+    /// Numbers in a vector, M.
     fn n_features(&self) -> usize;
 
     /// Begins a round.
     ///
     /// # Errors
-    /// If the mechanism cannot play it.
+    /// If the mechanism cannot open the round.
     fn open(&mut self, round: u64) -> Result<Self::Round, MechanismFailed>;
 
-    /// Keeps the vector of a slot, unread.
+    /// Stores the vector of a slot without reading it.
     ///
     /// # Errors
-    /// For public reasons alone; the round is then as if the vector had not come.
+    /// For public reasons only. The round is then as if the vector had not arrived.
     fn receive(
         &self,
         collecting: &mut Self::Round,
@@ -41,34 +41,35 @@ pub trait RoundMechanism {
         vector: &[f64],
     ) -> Result<(), VectorRefused>;
 
-    /// Ends a round: draws its randomness, and then reads its vectors. Always a release, also when nobody came (INV-3).
+    /// Ends a round: draws its randomness, then reads its vectors. Always makes a release, even
+    /// without any vector (INV-3).
     ///
     /// # Errors
-    /// If the round's randomness cannot be drawn; nothing has been read then.
+    /// If the round's randomness cannot be drawn. No vector has been read then.
     fn close(&mut self, collecting: Self::Round) -> Result<PendingRelease, MechanismFailed>;
 
-    /// Reads the bytes of a round's release. Equal bytes give equal numbers.
+    /// Parses the bytes of a round's release. Equal bytes give equal numbers.
     ///
     /// # Errors
-    /// If they are no release of this mechanism for this round.
+    /// If the bytes are not a release of this mechanism for this round.
     fn restore(&self, round: u64, bytes: &[u8]) -> Result<Aggregate, MechanismFailed>;
 }
 
-/// A release that is not durable yet, and what it costs: one value (INV-1).
+/// A release that is not durable yet, together with its cost (INV-1).
 pub struct PendingRelease {
-    /// In a fixed layout whose size depends on public parameters alone.
+    /// Bytes in a fixed layout. Their number depends on public parameters alone.
     pub bytes: Vec<u8>,
-    /// `None` where nothing is promised: noise from a seed, or none.
+    /// `None` if the release carries no privacy guarantee: noise from a seed, or no noise.
     pub event: Option<PrivacyEvent>,
 }
 
-/// The reason why a mechanism cannot go on.
+/// The reason why a mechanism cannot continue.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum MechanismFailed {
-    /// There is no randomness.
+    /// No randomness is available.
     #[error(transparent)]
     Noise(#[from] NoiseError),
-    /// The bytes are no release of this mechanism.
+    /// The bytes are not a release of this mechanism.
     #[error("the stored release cannot be used: {0}")]
     Release(#[from] ReleaseRefused),
     /// The paper's mechanism refused the weights of the round.
@@ -77,39 +78,42 @@ pub enum MechanismFailed {
     /// A secure sum failed.
     #[error("the secure sum failed: {0}")]
     SecureSum(String),
-    /// They are a release of another shape.
+    /// The stored release has another shape.
     #[error(
         "the stored release holds {found:?}, this round releases {expected:?}; use the settings it was made with"
     )]
     OtherShape {
-        /// The shape by the schedule.
+        /// The shape that the schedule requires.
         expected: ReleaseShape,
         /// The shape of the stored release.
         found: ReleaseShape,
     },
 }
 
-/// Rounds of the mechanism on a lattice, with noise from `S`: the one that protects with
-/// [`SecureNoise`](fedbo_privacy::mechanism::SecureNoise), the same in a simulation with noise from a seed, whose releases
-/// have no event (INV-10).
+/// Rounds of the lattice mechanism, with noise from `S`.
+///
+/// Releases are private with [`SecureNoise`](fedbo_privacy::mechanism::SecureNoise). A simulation
+/// uses noise from a seed; its releases have no event (INV-10).
 #[derive(Debug)]
 pub struct LatticeRounds<S> {
     mechanism: Mechanism,
     schedule: ReleaseSchedule,
     source: S,
-    /// Coordinates of the mechanism after the features.
+    /// Number of trailing mechanism coordinates that are not features.
     n_witnesses: usize,
 }
 
 impl<S: NoiseSource> LatticeRounds<S> {
-    /// Rounds whose shape `schedule` says, the same schedule as the aggregator's.
+    /// Rounds with the shapes of `schedule`, which must be the aggregator's schedule.
     pub fn new(mechanism: Mechanism, schedule: ReleaseSchedule, source: S) -> Self {
         Self { mechanism, schedule, source, n_witnesses: 0 }
     }
 
-    /// The same, but that the last `n_witnesses` coordinates of the mechanism (at most all of them) are no features: every vector
-    /// is zero in them, so a release shows noise alone there. They cost no privacy, as neither the norm of a vector nor the noise
-    /// of the others depends on them.
+    /// Reserves the last `n_witnesses` coordinates of the mechanism (at most all of them) as
+    /// witnesses instead of features.
+    ///
+    /// Every vector is zero in them, so a release shows only noise there. They cost no privacy:
+    /// neither the norm of a vector nor the noise of the other coordinates depends on them.
     #[must_use]
     pub fn with_witnesses(mut self, n_witnesses: u32) -> Self {
         let n_coordinates = self.mechanism.settings().n_features;
@@ -122,8 +126,8 @@ impl<S: NoiseSource> LatticeRounds<S> {
         &self.mechanism
     }
 
-    /// Ends a round whose vectors several collectors have added up ([`Mechanism::begin_part`]): draws its noise, then adds their sums. Always a
-    /// release, also when there are none (INV-3).
+    /// Ends a round with partial sums from several collectors ([`Mechanism::begin_part`]): draws
+    /// its noise, then adds the sums. Always makes a release, even without any part (INV-3).
     ///
     /// # Errors
     /// If the round's randomness cannot be drawn.
@@ -138,7 +142,7 @@ impl<S: NoiseSource> LatticeRounds<S> {
     }
 }
 
-/// A round of the lattice as it is to be made durable.
+/// Converts a closed lattice round to the form that is made durable.
 fn pending<K: Kind>(closed: &Closed<K>) -> PendingRelease {
     PendingRelease {
         bytes: closed.release.to_bytes(),
@@ -218,8 +222,8 @@ pub struct PaperRounds<S, W> {
 }
 
 impl<S: NoiseSource, W: Fn(u64) -> Vec<Vec<f64>>> PaperRounds<S, W> {
-    /// Rounds with the weights φ (P rows of N, each with sum 1) that `weights` gives for a round: a public function of the
-    /// round's number alone (INV-11).
+    /// Rounds with the weights φ that `weights` returns for a round (P rows of N, each with sum 1).
+    /// `weights` must be a public function of the round's number alone (INV-11).
     pub fn new(mechanism: PaperMechanism, weights: W, source: S) -> Self {
         Self { mechanism, weights, source }
     }
@@ -263,8 +267,8 @@ impl<S: NoiseSource, W: Fn(u64) -> Vec<Vec<f64>>> RoundMechanism for PaperRounds
         })
     }
 
-    /// Reads a stored release. If the noise differs between regions, its standard deviation is the root of the mean
-    /// variance.
+    /// Parses a stored release. If the noise differs between regions, `noise_std` is the root of
+    /// the mean variance.
     fn restore(&self, round: u64, bytes: &[u8]) -> Result<Aggregate, MechanismFailed> {
         let release = PaperRelease::<S::Kind>::from_bytes(bytes)?;
         let settings = self.mechanism.settings();

@@ -7,35 +7,36 @@ use fedbo_gp::MapHash;
 
 use crate::{Handout, KnownMessages, Weights};
 
-/// A message on its way from an agent to the coordinator, such as a weight sample ω_n: all that leaves an agent (INV-12).
+/// A message from an agent to the coordinator, for example a weight sample ω_n. Nothing else leaves
+/// an agent (INV-12).
 #[derive(Clone, PartialEq)]
 pub struct AgentUpdate {
     /// Index of the sender.
     pub sender: u32,
-    /// Round it belongs to; 0 is the exchange before the first query.
+    /// Round of the message; 0 is the exchange before the first query.
     pub round: u64,
-    /// Feature map that it was made with.
+    /// Feature map that the weights refer to.
     pub map: MapHash,
-    /// The numbers: M weights of features, unless the algorithm sends something else.
+    /// The numbers: M feature weights, unless the algorithm sends something else.
     pub weights: Weights,
 }
 
 impl fmt::Debug for AgentUpdate {
-    /// Prints the number of weights only: they stay out of logs.
+    /// Prints the number of weights only: the values stay out of logs.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { sender, round, weights, .. } = self;
         write!(f, "AgentUpdate {{ sender: {sender}, round: {round}, {weights:?} }}")
     }
 }
 
-/// A handout of the relay when a round closes.
+/// A handout of the relay, sent when a round closes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Broadcast {
-    /// The round that this starts: 1 is the first with a query by Thompson sampling.
+    /// The round that this handout starts; 1 is the first with a query by Thompson sampling.
     pub round: u64,
-    /// Messages that arrived since the last broadcast, by sender. An agent skips its own.
+    /// Messages that arrived since the last broadcast, by sender. An agent skips its own message.
     pub messages: Vec<AgentUpdate>,
-    /// Participants whose message did not arrive in time; their older messages must not be used.
+    /// Participants without a message in time; their older messages must not be used.
     pub stragglers: Vec<u32>,
 }
 
@@ -44,15 +45,15 @@ impl Handout for Broadcast {
         self.round
     }
 
-    /// In every round.
+    /// Always true: every round collects messages.
     fn wants_upload(&self) -> bool {
         true
     }
 
-    /// The newest message of each sender counts, unless the sender has become a straggler since.
+    /// Keeps the newest message of each sender, unless the sender has become a straggler since.
     fn join(&mut self, newer: Self) {
         if newer.round <= self.round {
-            return; // delivered again, or overtaken
+            return; // delivered again, or out of order
         }
         self.round = newer.round;
         let replaced: BTreeSet<u32> = newer
@@ -68,7 +69,7 @@ impl Handout for Broadcast {
         self.stragglers = stragglers.into_iter().collect();
     }
 
-    /// Each message is taken once, and its sender is named when it has become too old.
+    /// Keeps only new messages, and adds the senders of expired messages to the stragglers.
     fn settle(&mut self, known: &mut KnownMessages) {
         let now = self.round;
         self.stragglers.extend(known.expired(now));

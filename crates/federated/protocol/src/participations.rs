@@ -1,34 +1,36 @@
-//! The number of releases that each agent is in, where it may be in so many only.
+//! Counts of the releases that each agent is in, for sessions that limit them.
 
-/// Counts for each slot the releases that its vectors are in, and refuses one more than each may be in: k of T.
+/// Counts the releases that contain each slot's vectors, and enforces a limit per slot: k of T.
 ///
-/// A release costs the agents whose vectors are in it, and nobody else: with a vector that is not there nothing changes. So T releases cost an
-/// agent what k do (`fedbo-privacy`, ACCOUNTING.md, "k of T"). Who takes part in which is public.
+/// A release costs only the agents whose vectors are in it; an absent vector changes nothing. So T
+/// releases cost an agent as much as k (`fedbo-privacy`, ACCOUNTING.md, "k of T"). The participants
+/// of each release are public.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Participations {
     most: u64,
-    /// By slot: releases so far, and the round of the last.
+    /// By slot: number of releases so far, and the round of the last one.
     slots: Vec<(u64, Option<u64>)>,
 }
 
 impl Participations {
-    /// At most `most` releases for each of `n_slots`, and none so far.
+    /// A limit of `most` releases for each of `n_slots` slots, all counts zero.
     pub fn new(n_slots: u32, most: u64) -> Self {
         Self { most, slots: vec![(0, None); n_slots as usize] }
     }
 
-    /// The releases that each may be in.
+    /// Maximum number of releases per slot.
     pub fn most(&self) -> u64 {
         self.most
     }
 
-    /// Returns true if a slot may be in the release of a round: it is counted in it already, or one is left to it.
+    /// Returns true if a slot may be in the release of a round: it is already counted in it, or is
+    /// below the limit.
     pub fn allows(&self, slot: u32, round: u64) -> bool {
         let found = self.slots.get(slot as usize);
         found.is_some_and(|(count, last)| *last == Some(round) || *count < self.most)
     }
 
-    /// Counts a slot in the release of a round, once. Rounds come in order.
+    /// Counts a slot in the release of a round, once. Rounds must be passed in order.
     pub fn count(&mut self, slot: u32, round: u64) {
         if let Some((count, last)) = self.slots.get_mut(slot as usize)
             && *last != Some(round)
@@ -38,7 +40,7 @@ impl Participations {
         }
     }
 
-    /// The releases that a slot is in.
+    /// Number of releases that a slot is in.
     pub fn of(&self, slot: u32) -> u64 {
         self.slots.get(slot as usize).map_or(0, |(count, _)| *count)
     }

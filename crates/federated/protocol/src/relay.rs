@@ -1,4 +1,4 @@
-//! The relay: collects one message an agent and round, and passes them on.
+//! The relay: collects one message per agent and round, and passes the messages on.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,7 @@ use fedbo_streams::{Purpose, Seed};
 use crate::handout::is_old;
 use crate::{AgentUpdate, Broadcast, Coordinator, Effect, Inbox, Tick, UpdateRejected};
 
-/// The messages that a relay keeps and hands out again, at a free pace.
+/// The messages that a relay keeps and hands out repeatedly at a free pace.
 #[derive(Clone, Debug)]
 pub struct Mailbox {
     max_age: u64,
@@ -18,20 +18,22 @@ pub struct Mailbox {
 }
 
 impl Mailbox {
-    /// An empty mailbox. A message is of use for `max_age` windows after its own. Of those at hand, `sample` are handed out in a window,
-    /// drawn from `seed`, which all know: the same for every agent, so that N agents cost N · `sample` messages.
+    /// An empty mailbox. A message expires `max_age` windows after its own.
+    ///
+    /// Each window hands out at most `sample` of the stored messages, the same for every agent, so
+    /// that N agents cost N · `sample` messages. They are drawn from `seed`, which is public.
     pub fn new(max_age: u64, sample: usize, seed: Seed) -> Self {
         Self { max_age, sample, seed, messages: BTreeMap::new() }
     }
 
-    /// The same with messages that were handed out before, after a coordinator's crash.
+    /// Adds messages that were handed out before a crash of the coordinator.
     #[must_use]
     pub fn with_messages(mut self, messages: impl IntoIterator<Item = AgentUpdate>) -> Self {
         self.messages.extend(messages.into_iter().map(|update| (update.sender, update)));
         self
     }
 
-    /// Takes what arrived, forgets what is too old when this window begins, and draws what is handed out.
+    /// Stores new messages, drops those that have expired in this window, and draws the handout.
     fn hand_out(
         &mut self,
         arrived: impl IntoIterator<Item = AgentUpdate>,
@@ -51,13 +53,16 @@ impl Mailbox {
     }
 }
 
-/// Collects updates and closes rounds: when every participant has delivered, or at the deadline.
+/// Collects updates and closes rounds, either when every participant has delivered or at the
+/// deadline.
 ///
-/// Participants optimize and deliver in every round; contributors deliver once, before round 1 (the setting of FTS
-/// Algorithm 1). A late message counts for the round in which it arrives; a repeat of a message is ignored.
+/// Participants optimize and deliver in every round. Contributors deliver once, before round 1 (the
+/// setting of FTS Algorithm 1). A late message counts for the round in which it arrives; a repeated
+/// message is ignored.
 ///
-/// With a [`Mailbox`] its rounds are windows: each closes at its deadline and waits for nobody, the newest message of every sender is
-/// handed out again in each window (or a sample of them), and there are no stragglers.
+/// With a [`Mailbox`] the rounds are windows: each closes at its deadline without waiting for
+/// agents. Every window hands out the newest message of every sender again, or a sample of them,
+/// and there are no stragglers.
 #[derive(Clone, Debug)]
 pub struct Relay {
     participants: BTreeSet<u32>,
@@ -67,17 +72,17 @@ pub struct Relay {
     round: u64,
     deadline: Option<Tick>,
     arrived: BTreeMap<u32, AgentUpdate>,
-    /// Those who are expected in this round and have delivered a message of it.
+    /// Number of expected senders that have delivered a message of this round.
     n_delivered: usize,
-    /// Round of the newest message that was accepted from each sender.
+    /// Round of the newest accepted message of each sender.
     newest: BTreeMap<u32, u64>,
     /// Present at a free pace.
     mailbox: Option<Mailbox>,
 }
 
 impl Relay {
-    /// A relay for agents by index, collecting messages of `message_len` numbers for round 0 from `now` on. Rounds last at most
-    /// `timeout`, if one is given.
+    /// A relay for the given agent indices. It collects messages of `message_len` numbers for round
+    /// 0 from `now` on. Rounds last at most `timeout`, if one is given.
     pub fn new(
         participants: Vec<u32>,
         contributors: Vec<u32>,
@@ -102,15 +107,27 @@ impl Relay {
         }
     }
 
-    /// The same at a free pace: windows that last `timeout`, whoever has delivered.
+    /// Extends round 0 by `extra` if rounds have a timeout, because it holds all initial trials of
+    /// an agent. Every other round holds one trial. No effect on a relay that resumes in a later
+    /// round.
+    #[must_use]
+    pub fn with_longer_first(mut self, extra: Tick) -> Self {
+        if self.round == 0 {
+            self.deadline = self.deadline.map(|deadline| deadline.saturating_add(extra));
+        }
+        self
+    }
+
+    /// Sets a free pace: windows that last `timeout`, regardless of deliveries.
     #[must_use]
     pub fn with_mailbox(mut self, mailbox: Mailbox) -> Self {
         self.mailbox = Some(mailbox);
         self
     }
 
-    /// Goes on in a later round, after a coordinator's crash that its agents have survived: `newest` is the round of the newest
-    /// message of each sender that was broadcast. What had arrived since then comes again.
+    /// Resumes in a later round, after a crash of the coordinator that its agents survived.
+    /// `newest` is the round of the newest broadcast message of each sender. Agents send later
+    /// messages again.
     #[must_use]
     pub fn from_round(mut self, round: u64, newest: impl IntoIterator<Item = (u32, u64)>) -> Self {
         self.round = round;
@@ -131,7 +148,7 @@ impl Relay {
             (Some(newest), Some(known)) if round == *newest && *known != update => {
                 return Err(UpdateRejected::Conflict { sender, round });
             }
-            // A repeat, or older than what is known: already answered.
+            // A repeat, or older than the newest: already answered.
             (Some(newest), _) if round <= *newest => return Ok(()),
             _ => {}
         }
@@ -142,7 +159,7 @@ impl Relay {
         Ok(())
     }
 
-    /// Everybody who is expected in this round has delivered a message of this round.
+    /// Returns true if every agent expected in this round has delivered a message of this round.
     fn is_complete(&self) -> bool {
         if self.mailbox.is_some() {
             return false;
@@ -289,7 +306,7 @@ mod tests {
         for (refusal, part) in refusals.iter().zip(expected) {
             assert!(refusal.contains(part) && refusal.starts_with("agent "), "{refusal}");
         }
-        assert!(relay.receive(update(1, 0, 1.0), 0).is_empty()); // and the round goes on
+        assert!(relay.receive(update(1, 0, 1.0), 0).is_empty()); // and the round continues
     }
 
     /// A relay at a free pace with windows of 50 and five agents.
@@ -314,7 +331,8 @@ mod tests {
         let second = broadcast(relay.tick(100));
         assert_eq!(senders(&second), [(0, 0), (1, 0), (2, 0), (3, 1), (4, 0)]);
         assert!(second.stragglers.is_empty());
-        // Of window 0, a message is too old when window 3 begins; one that comes late still counts.
+        // A message of window 0 has expired when window 3 begins; a late message of window 1 still
+        // counts.
         relay.receive(update(4, 1, 3.0), 110);
         let third = broadcast(relay.tick(150));
         assert_eq!(senders(&third), [(3, 1), (4, 1)]);

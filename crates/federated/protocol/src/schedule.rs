@@ -1,16 +1,18 @@
-//! The schedule of rounds that collect and release, and of instants within a round: public, and fixed before round 0
-//! (INV-11).
+//! The schedule of collecting and releasing rounds, and the instants within a round. Both are
+//! public and fixed before round 0 (INV-11).
 
 use fedbo_privacy::accounting::InvalidParameter;
 use fedbo_privacy::mechanism::ReleaseShape;
 
 use crate::Tick;
 
-/// The rounds that release, and their releases: n releases in the rounds 0, k, 2k, …; those before round
-/// `regions_until` one sum a region, later ones one total.
+/// The rounds that release, and the shape of their releases.
 ///
-/// In a round without a release nothing is collected, and agents go on with Thompson sampling of their own and with what
-/// was released before.
+/// There are n releases, in rounds 0, k, 2k, …. Releases before round `regions_until` hold one sum
+/// per region, later ones one total.
+///
+/// A round without a release collects nothing. Agents then continue with their own Thompson
+/// sampling and with earlier releases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReleaseSchedule {
     n_releases: u64,
@@ -19,10 +21,10 @@ pub struct ReleaseSchedule {
 }
 
 impl ReleaseSchedule {
-    /// `n_releases` of them, one in `every` rounds, the first in round 0.
+    /// A schedule of `n_releases` releases, one every `every` rounds, the first in round 0.
     ///
     /// # Errors
-    /// If there is no release, `every` is 0, or the last round is beyond the range of integers.
+    /// If `n_releases` or `every` is 0, or the last round does not fit into a `u64`.
     pub fn new(n_releases: u64, every: u64, regions_until: u64) -> Result<Self, InvalidParameter> {
         let invalid = |name, value: u64, expected| InvalidParameter {
             name,
@@ -42,7 +44,7 @@ impl ReleaseSchedule {
         Ok(Self { n_releases, every, regions_until })
     }
 
-    /// The number of rounds that release. A session costs this many events.
+    /// Number of rounds that release. A session costs this many privacy events.
     pub fn n_releases(&self) -> u64 {
         self.n_releases
     }
@@ -52,12 +54,13 @@ impl ReleaseSchedule {
         self.every
     }
 
-    /// First round whose release is one total.
+    /// First round that releases one total.
     pub fn regions_until(&self) -> u64 {
         self.regions_until
     }
 
-    /// The last round with a release. Agents that make `n_rounds` queries can use those before round `n_rounds`.
+    /// The last round with a release. An agent that makes `n_rounds` queries can use releases of
+    /// rounds before `n_rounds`.
     pub fn last(&self) -> u64 {
         (self.n_releases - 1) * self.every
     }
@@ -67,22 +70,27 @@ impl ReleaseSchedule {
         round.is_multiple_of(self.every) && round <= self.last()
     }
 
-    /// The shape of a round's release: one sum a region, or one total.
+    /// The shape of a round's release: one sum per region, or one total.
     pub fn shape(&self, round: u64) -> ReleaseShape {
         if round < self.regions_until { ReleaseShape::Regions } else { ReleaseShape::Total }
     }
 }
 
-/// The instants of a round, counted from its beginning, which is the broadcast before it.
+/// The instants of a round, counted from its beginning, the preceding broadcast.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Instants {
     collect: Tick,
     period: Tick,
+    /// Additional time of round 0.
+    extra: Tick,
 }
 
 impl Instants {
-    /// Vectors are taken before `collect` has passed; the next round begins, and the release leaves, when `period` has
-    /// passed, however early it was ready (INV-9). What lies between is the time to make it durable.
+    /// Instants of rounds that accept vectors for `collect` and last for `period`.
+    ///
+    /// After `period`, the release leaves and the next round begins, even if the release was ready
+    /// earlier (INV-9). The time between `collect` and `period` is for making the release
+    /// durable.
     ///
     /// # Errors
     /// If `collect` is 0 or above `period`.
@@ -94,16 +102,27 @@ impl Instants {
                 expected: "above 0 and at most the round's period",
             });
         }
-        Ok(Self { collect, period })
+        Ok(Self { collect, period, extra: 0 })
     }
 
-    /// Time in which vectors are taken.
-    pub fn collect(&self) -> Tick {
-        self.collect
+    /// Extends round 0 by `extra`, both its time to collect and its period, because it holds all
+    /// initial trials of an agent. Every other round holds one trial.
+    #[must_use]
+    pub fn with_longer_first(self, extra: Tick) -> Self {
+        Self { extra, ..self }
     }
 
-    /// Time from broadcast to broadcast.
-    pub fn period(&self) -> Tick {
-        self.period
+    /// Time during which a round accepts vectors.
+    pub fn collect(&self, round: u64) -> Tick {
+        self.collect.saturating_add(self.extra_of(round))
+    }
+
+    /// Time from the broadcast that begins a round to the next broadcast.
+    pub fn period(&self, round: u64) -> Tick {
+        self.period.saturating_add(self.extra_of(round))
+    }
+
+    fn extra_of(&self, round: u64) -> Tick {
+        if round == 0 { self.extra } else { 0 }
     }
 }

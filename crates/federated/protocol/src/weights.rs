@@ -1,4 +1,4 @@
-//! The numbers of a message, shared by all who have it.
+//! The numbers of a message, shared by all its holders.
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
@@ -6,13 +6,14 @@ use std::sync::Arc;
 
 use zeroize::Zeroizing;
 
-/// Numbers that every clone shares: where all agents run in one process, each holds the message of every other, and none a copy of it. Whoever
-/// changes them gets a copy of its own. They are overwritten when the last clone goes (INV-16).
+/// Numbers that all clones share (copy-on-write). If all agents run in one process, each holds the
+/// message of every other without a copy. The memory is overwritten when the last clone is dropped
+/// (INV-16).
 #[derive(Clone, Default, PartialEq)]
 pub struct Weights(Arc<Zeroizing<Vec<f64>>>);
 
 impl Weights {
-    /// The numbers as a vector of their own; who takes them out answers for them.
+    /// The numbers as an owned vector. The caller is then responsible for clearing it.
     #[must_use]
     pub fn into_vec(mut self) -> Vec<f64> {
         std::mem::take(&mut *self)

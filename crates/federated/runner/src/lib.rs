@@ -1,7 +1,8 @@
 //! Whole federations in one process: sessions of agents and peers, and the runs of a `federation.toml`.
 //!
-//! Decides how the machines of `fedbo-protocol` are driven, wave by wave, so that results do not depend on the number of threads.
-//! Results are written by `fedbo-report`. Start at [`run_session`], then [`federation::run_federation`].
+//! Drives the machines of `fedbo-protocol` wave by wave, so that results do not depend on the
+//! number of threads. `fedbo-report` writes the results. Start at [`run_session`], then
+//! [`federation::run_federation`].
 
 pub mod federation;
 mod peer_session;

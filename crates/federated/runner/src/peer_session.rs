@@ -1,7 +1,7 @@
 //! Peers of distributed Thompson sampling in one process, in virtual time.
 //!
-//! Trials and messages take as long as a simulated network says, and nothing depends on how long they really take: equal seeds and
-//! values give equal results, whatever the number of threads.
+//! A simulated network determines the durations of trials and messages; real durations have no
+//! influence. Equal seeds and values give equal results for any number of threads.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,17 +16,18 @@ use rayon::prelude::*;
 
 use crate::session::{Ended, Evaluation, Observer, Running, SessionError, TrialRecord};
 
-/// Ticks of a trial of usual length.
+/// Ticks per trial of usual duration.
 const TRIAL: f64 = 1000.0;
 
-/// The durations of trials and messages in virtual time, in units of a trial of usual length.
+/// The durations of trials and messages in virtual time, in units of a usual trial's duration.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct SimulatedNetwork {
-    /// A trial takes from 1 − spread to 1 + spread, uniformly; in `[0, 1)`.
+    /// A trial takes from 1 − spread to 1 + spread, uniformly distributed; in `[0, 1)`.
     pub spread: f64,
-    /// A report takes up to twice this, uniformly; at least 0.
+    /// A report takes up to twice this value, uniformly distributed; at least 0.
     pub delay: f64,
-    /// Probability that a report is lost, in `[0, 1)`; it is sent again after the length of a trial.
+    /// Probability that a report is lost, in `[0, 1)`. A lost report is sent again after the
+    /// duration of a trial.
     pub loss: f64,
 }
 
@@ -36,7 +37,7 @@ impl SimulatedNetwork {
         ticks(1.0 + self.spread * (2.0 * stream.uniform() - 1.0)).max(1)
     }
 
-    /// From the moment at which a report is first sent to that at which it comes.
+    /// Time from the first transmission of a report to its arrival.
     fn report(&self, seed: Seed, report: &Report, to: u32) -> Tick {
         let link = (u64::from(report.sender) << 32) | u64::from(to);
         let mut stream = seed.stream(Purpose::Network, link, 2 * report.round + 1);
@@ -71,16 +72,17 @@ enum Due {
     Arrives { at: u32, report: Report },
 }
 
-/// A member with what it is doing.
+/// A member with its running trial and sent reports.
 struct MemberState<'a> {
     member: &'a mut PeerMember,
     running: Option<Running>,
-    /// The number of its reports that were sent, by receiver.
+    /// Number of reports sent, by receiver.
     sent: BTreeMap<u32, usize>,
 }
 
 impl MemberState<'_> {
-    /// Evaluates the running trial, if that was not done. False if it was interrupted.
+    /// Evaluates the running trial unless that is already done. Returns false if it was
+    /// interrupted.
     fn evaluate(&mut self, observer: &dyn Observer) -> bool {
         let PeerMember { peer, evaluation } = &*self.member;
         self.running
@@ -88,7 +90,8 @@ impl MemberState<'_> {
             .is_none_or(|running| running.evaluate(peer.id(), evaluation, observer))
     }
 
-    /// Feeds what fell due; effects with the seconds that each took, and the trial that ended.
+    /// Passes due events to the peer. Returns its effects with the seconds that each took, and the
+    /// trial that ended.
     fn feed(&mut self, events: Vec<Event>, now: Tick) -> Result<ProcessedEvents, AgentError> {
         let mut fed = ProcessedEvents::default();
         for event in events {
@@ -100,7 +103,7 @@ impl MemberState<'_> {
                 }
                 Event::TrialEnds => {
                     let Some(record) = self.running.take().and_then(|r| r.record) else {
-                        continue; // a trial ends once
+                        continue; // a trial ends only once
                     };
                     let value = record.told(self.member.evaluation.direction);
                     let trial = record.trial.index;
@@ -130,11 +133,12 @@ struct ProcessedEvents {
 
 /// Runs peers to the end of their plans; member n has index n in the graph. Durations and losses come from `seed`.
 ///
-/// Runs on the current rayon pool. When `stop` is set, running trials are abandoned and everything finished has been handed to the
-/// observer.
+/// Runs on the current rayon pool. If `stop` is set, running trials are abandoned and all finished
+/// trials have been passed to the observer.
 ///
 /// # Errors
-/// If a peer or the observer fails, or peers wait for each other in vain, which they do only if their graphs differ.
+/// If a peer or the observer fails, or if peers wait for each other in vain, which happens only if
+/// their graphs differ.
 pub fn run_peers(
     members: &mut [PeerMember],
     network: SimulatedNetwork,
@@ -189,7 +193,8 @@ pub fn run_peers(
         now = instant;
         if next.iter().any(|due| is_unevaluated(due, &states)) {
             let shared: &dyn Observer = observer;
-            // All that are running, as their points are set: trials of one instant, and of later ones, are evaluated at a time.
+            // Evaluates all running trials in parallel, including those that end later: their
+            // points are already fixed.
             let is_whole = states
                 .par_iter_mut()
                 .map(|state| state.evaluate(shared))
@@ -209,7 +214,8 @@ pub fn run_peers(
     }
 }
 
-/// Trials that were evaluated and whose time has not come yet, where the session ends before it.
+/// Passes trials to the observer that were evaluated but are not due yet, when the session ends
+/// early.
 fn deliver_finished_trials(
     states: &mut [MemberState<'_>],
     observer: &mut dyn Observer,
@@ -230,7 +236,7 @@ fn is_unevaluated(due: &Due, states: &[MemberState<'_>]) -> bool {
     running.as_ref().is_some_and(|r| r.record.is_none())
 }
 
-/// The events to come, by instant and in the order in which they were planned.
+/// Future events, by instant and then in planning order.
 #[derive(Default)]
 struct Queue(BTreeMap<Tick, Vec<Due>>);
 
@@ -243,7 +249,8 @@ impl Queue {
         self.0.pop_first()
     }
 
-    /// Plans what follows from a peer's effects; the reports of which it can learn nothing, with which it goes on.
+    /// Plans the events that follow from a peer's effects. Returns the reports that the peer cannot
+    /// learn from; the peer continues without them.
     fn plan(
         &mut self,
         state: &mut MemberState<'_>,

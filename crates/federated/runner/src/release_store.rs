@@ -2,19 +2,22 @@
 
 use fedbo_privacy::accounting::PrivacyEvent;
 
-/// Keeps the releases of one session, each with what it costs.
+/// Stores the releases of one session with their costs.
 pub trait ReleaseStore {
-    /// The release of a round as it was committed, if it was: the same bytes for ever (INV-2).
+    /// Returns the committed release of a round, if there is one. It has the same bytes forever
+    /// (INV-2).
     ///
     /// # Errors
-    /// If the store cannot be read, or the session may make no further release: an error ends the session before a vector of
-    /// the round is taken (INV-13).
+    /// If the store cannot be read, or the session may not make another release. An error ends the
+    /// session before a vector of the round is taken (INV-13).
     fn stored(&mut self, round: u64) -> anyhow::Result<Option<Vec<u8>>>;
 
-    /// Makes charge and release durable, both or neither (INV-1); `None` costs nothing that could be counted.
+    /// Makes charge and release durable, both or neither (INV-1). `None` means a release without a
+    /// countable cost.
     ///
     /// # Errors
-    /// If they are not durable; the session ends then, and nothing of the release has left.
+    /// If they are not durable. The session then ends, and no part of the release has left the
+    /// process.
     fn commit(
         &mut self,
         round: u64,
@@ -23,7 +26,7 @@ pub trait ReleaseStore {
     ) -> anyhow::Result<()>;
 }
 
-/// Keeps nothing: for simulations, whose releases protect nobody, and for strategies without releases.
+/// Stores nothing: for simulations, which protect no data, and for strategies without releases.
 pub struct NullReleaseStore;
 
 impl ReleaseStore for NullReleaseStore {

@@ -1,4 +1,5 @@
-//! From finished trials to rows of `results.csv`: iteration numbers, the best so far, regret.
+//! Converts finished trials to rows of `results.csv`: iteration numbers, the best value so far,
+//! regret.
 
 use fedbo_objective::Outcome;
 use fedbo_space::{Direction, Point};
@@ -32,12 +33,12 @@ impl RowLabels {
     }
 }
 
-/// Turns the trials of one agent, in order, into rows.
+/// Converts the trials of one agent, in order, to rows.
 #[derive(Clone, Debug)]
 pub struct RowBuilder {
     unit: RowLabels,
     direction: Direction,
-    /// Iteration of the next trial: initial points end at 0.
+    /// Iteration of the next trial; the last initial point has iteration 0.
     iteration: i64,
     best: Option<f64>,
     optimum: Option<f64>,
@@ -45,10 +46,10 @@ pub struct RowBuilder {
     regret: Option<f64>,
 }
 
-/// The trial whose regret a row has, where several came before.
+/// The trial that determines the regret of a row, among all trials so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum RegretOf {
-    /// The trial with the least regret, whether its observation shows it or not.
+    /// The trial with the least regret, even if its observation is not the best.
     #[default]
     Least,
     /// The trial with the best observation.
@@ -56,7 +57,8 @@ enum RegretOf {
 }
 
 impl RowBuilder {
-    /// A builder of an agent's rows with `n_initial` initial points. `optimum` is the best true value, where it is known.
+    /// Creates a builder for an agent's rows with `n_initial` initial points. `optimum` is the best
+    /// true value, if known.
     pub fn new(
         unit: RowLabels,
         direction: Direction,
@@ -75,8 +77,8 @@ impl RowBuilder {
         }
     }
 
-    /// The regret of a row is that of the trial with the best observation so far, which a user would take: with noise it may rise. By
-    /// default it is the least so far.
+    /// Reports the regret of the trial with the best observation so far, the one that a user would
+    /// choose. With noise this regret may rise. The default is the least regret so far.
     #[must_use]
     pub fn with_regret_of_best_observed(self) -> Self {
         Self { regret_of: RegretOf::BestObserved, ..self }
@@ -87,20 +89,20 @@ impl RowBuilder {
         self.best
     }
 
-    /// The regret of a true value, if the best one is known.
+    /// The regret of a true value, if the optimum is known.
     pub fn regret_at(&self, true_value: f64) -> Option<f64> {
         let gap =
             |optimum| self.direction.to_maximize(optimum) - self.direction.to_maximize(true_value);
         self.optimum.map(gap)
     }
 
-    /// The next row is of this iteration: for experiments that count something else than trials.
+    /// Sets the iteration of the next row, for experiments that count something other than trials.
     pub fn at(&mut self, iteration: i64) {
         self.iteration = iteration;
     }
 
-    /// The row of an agent's trial. `true_value` is the objective without noise at its point, where it is known; `name_of`
-    /// gives the names of message senders.
+    /// The row of an agent's trial. `true_value` is the objective without noise at its point, if
+    /// known. `name_of` returns the names of message senders.
     pub fn row(
         &mut self,
         record: &TrialRecord,
@@ -114,14 +116,15 @@ impl RowBuilder {
         let ended = match &record.outcome {
             Outcome::Value(value) => Ok(Some(*value)),
             Outcome::Failed(failure) => Err(failure.to_string()),
-            // Trials of a federation have one number: with others they fail.
+            // Trials of a federation have one number; outcomes with several numbers count as
+            // failed.
             Outcome::Interrupted | Outcome::Numbers(_) => Ok(None),
         };
         self.next(&record.point, source, ended, true_value, record.ask_seconds)
     }
 
-    /// The row of the next trial: its point, where it came from, its value or why it failed, the objective without noise
-    /// there, and the seconds that the proposal took.
+    /// The row of the next trial: its point, source, value or failure reason, the objective without
+    /// noise at the point, and the seconds that the proposal took.
     pub fn next(
         &mut self,
         point: &Point,
@@ -217,8 +220,8 @@ mod tests {
         assert!(rows[1].is_failed() && rows[1].value.is_none() && !rows[2].is_failed());
     }
 
-    /// Observations 4, 5 and 3 of true values 3.5, 1.5 and 2.5: the second is the best in truth, the first and then the third by what is
-    /// seen.
+    /// Observations 4, 5 and 3 of true values 3.5, 1.5 and 2.5: the second is the best true value;
+    /// the best observation is the first and then the third.
     #[test]
     fn regret_is_the_least_or_that_of_the_best_observation() {
         let unit =

@@ -1,7 +1,7 @@
 //! A federation in one process: drives the agents' and the coordinator's state machines, in parallel over agents.
 //!
-//! Results do not depend on the number of threads: agents share nothing within a wave, and the coordinator hears them in
-//! the order of their indices.
+//! Results do not depend on the number of threads: agents share nothing within a wave, and the
+//! coordinator receives their messages in the order of their indices.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -19,27 +19,29 @@ use rayon::prelude::*;
 
 use crate::release_store::{NullReleaseStore, ReleaseStore};
 
-/// In rounds nothing has a set instant: time stands still.
+/// The time in sessions with rounds, where events have no set instant.
 const NOW: Tick = 0;
 
 /// The durations of trials and windows of a session at a free pace, in virtual time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FreeTimes {
-    /// By member: the time of each of its trials, at least 1.
+    /// Duration of each member's trials, at least 1.
     pub trials: Vec<Tick>,
-    /// The last window that is played. Agents go on after it with what they know.
+    /// The last window that is played. After it, agents continue with the information that they
+    /// have.
     pub last_window: u64,
 }
 
-/// The map from unit-cube coordinates to a point of the agent's objective.
+/// The map from unit-cube coordinates to a point in the objective's parameters.
 pub type Decoder = Arc<dyn Fn(&[f64]) -> Point + Send + Sync>;
 
-/// The evaluation of a member's points: its objective, and the way to it from the cube in which its machine works.
+/// The evaluation of a member's points: its objective, and the map from the unit cube of its state
+/// machine.
 #[derive(Clone)]
 pub struct Evaluation {
     /// The objective that it tunes.
     pub objective: Arc<dyn Objective>,
-    /// From coordinates to points.
+    /// Map from coordinates to points.
     pub decoder: Decoder,
     /// The direction in which values are better.
     pub direction: Direction,
@@ -84,24 +86,27 @@ pub struct TrialRecord {
 }
 
 impl TrialRecord {
-    /// The value that the machine is told, to be maximized; none if the trial failed.
+    /// The value to tell the machine, to be maximized; `None` if the trial failed.
     pub(crate) fn told(&self, direction: Direction) -> Option<f64> {
         match &self.outcome {
             Outcome::Value(value) => Some(direction.to_maximize(*value)),
-            // Trials of a federation have one number: with others they fail.
+            // Trials of a federation have one number; outcomes with several numbers count as
+            // failed.
             Outcome::Failed(_) | Outcome::Interrupted | Outcome::Numbers(_) => None,
         }
     }
 }
 
-/// The events that the owner of a driver can observe.
+/// Receives the events of a session.
 pub trait Observer: Sync {
-    /// A trial has ended, in whatever order trials end: for progress only.
+    /// Called when a trial has ended. The order of calls is not deterministic, so use it for
+    /// progress only.
     fn trial_ended(&self, record: &TrialRecord) {
         let _ = record;
     }
 
-    /// A wave of at most one trial an agent has ended; records come in the order of agents, the same in every run.
+    /// Called when a wave of at most one trial per agent has ended. Records are in the order of
+    /// agents, the same in every run.
     ///
     /// # Errors
     /// An error ends the session.
@@ -110,23 +115,23 @@ pub trait Observer: Sync {
         Ok(())
     }
 
-    /// Returns true if the session is to end after the wave that has ended, as if it were interrupted.
+    /// Called after each wave. Returns true to end the session there, as if it were interrupted.
     fn halts(&self) -> bool {
         false
     }
 
-    /// A message or a release was refused; the session goes on.
+    /// Called when a message or a release was refused; the session continues.
     fn refused(&self, rejected: &UpdateRejected) {
         let _ = rejected;
     }
 }
 
-/// An observer that wants nothing.
+/// An observer that ignores all events.
 pub struct NullObserver;
 
 impl Observer for NullObserver {}
 
-/// The way in which a session ended.
+/// The reason why a session ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
     /// Every agent's plan is done.
@@ -135,22 +140,22 @@ pub enum Ended {
     Interrupted,
 }
 
-/// The reason why a session could not go on.
+/// The reason why a session failed.
 #[derive(Debug, thiserror::Error)]
 pub enum SessionError {
     /// An agent failed.
     #[error(transparent)]
     Agent(#[from] AgentError),
-    /// Nobody has anything to do although a plan is not done: members plan different rounds or neighbours.
-    #[error("the federation stands still: members plan different rounds or neighbours")]
+    /// No member has work although a plan is not done: members plan different rounds or neighbours.
+    #[error("the federation is blocked: members plan different rounds or neighbours")]
     Stalled,
     /// The coordinator failed.
     #[error(transparent)]
     Round(#[from] RoundError),
-    /// A peer refused another's report, which in one process is a defect of the program.
+    /// A peer refused another peer's report, which in one process is a bug.
     #[error(transparent)]
     Report(ReportRejected),
-    /// A release could not be looked up or made durable; nothing of it has left.
+    /// A release could not be looked up or made durable; no part of it has left the process.
     #[error("round {round} cannot be released")]
     Store {
         /// The round.
@@ -163,13 +168,13 @@ pub enum SessionError {
     Observer(#[from] anyhow::Error),
 }
 
-/// A trial that is under way.
+/// A running trial.
 pub(crate) struct Running {
     trial: Trial,
     ask_seconds: f64,
     /// The instant at which it ends.
     ends: Tick,
-    /// Present once it was evaluated, which may be before it ends in virtual time.
+    /// Present after the evaluation, which may precede the end of the trial in virtual time.
     pub(crate) record: Option<TrialRecord>,
 }
 
@@ -178,7 +183,7 @@ impl Running {
         Self { trial, ask_seconds, ends, record: None }
     }
 
-    /// Evaluates the trial, unless that was done; false if it was interrupted.
+    /// Evaluates the trial unless that is already done. Returns false if it was interrupted.
     pub(crate) fn evaluate(
         &mut self,
         agent: u32,
@@ -202,14 +207,14 @@ impl Running {
     }
 }
 
-/// A member with what it has to do next.
+/// A member with its pending work.
 struct MemberState<'a, S: UsesHandouts> {
     member: &'a mut Member<S>,
     running: Option<Running>,
     upload: Option<AgentUpdate>,
     finished: bool,
     now: Tick,
-    /// The time of each of its trials.
+    /// The duration of each of its trials.
     trial_time: Tick,
 }
 
@@ -222,7 +227,7 @@ impl<'a, S: UsesHandouts> MemberState<'a, S> {
         self.running.is_some() || self.upload.is_some()
     }
 
-    /// At a free pace: between two trials.
+    /// Returns true between two trials, at a free pace.
     fn is_ready(&self) -> bool {
         !self.finished && self.running.is_none()
     }
@@ -231,7 +236,7 @@ impl<'a, S: UsesHandouts> MemberState<'a, S> {
         self.running.as_ref().map(|running| running.ends)
     }
 
-    /// Sorts effects into this state; refused messages go to `refused`.
+    /// Stores effects in this state; refused messages are added to `refused`.
     fn take(
         &mut self,
         effects: Vec<AgentEffect>,
@@ -251,7 +256,8 @@ impl<'a, S: UsesHandouts> MemberState<'a, S> {
         }
     }
 
-    /// Evaluates the running trial, unless that was done; false if it was interrupted.
+    /// Evaluates the running trial unless that is already done. Returns false if it was
+    /// interrupted.
     fn evaluate(&mut self, observer: &dyn Observer) -> bool {
         let Member { agent, evaluation } = &*self.member;
         self.running
@@ -259,7 +265,7 @@ impl<'a, S: UsesHandouts> MemberState<'a, S> {
             .is_none_or(|running| running.evaluate(agent.id(), evaluation, observer))
     }
 
-    /// Tells the agent the trial that has ended by now, if one has.
+    /// Tells the agent the result of a trial that has ended by now, if any.
     fn end_trial(&mut self, now: Tick) -> Result<Option<TrialRecord>, AgentError> {
         self.now = now;
         let has_ended = |running: &mut Running| running.ends <= now && running.record.is_some();
@@ -274,7 +280,8 @@ impl<'a, S: UsesHandouts> MemberState<'a, S> {
     }
 }
 
-/// Runs members that get everybody's messages to the end of their plans, with `contributions` at hand before the first round.
+/// Runs members that receive all messages to the end of their plans. `contributions` are available
+/// before the first round.
 ///
 /// # Errors
 /// As [`run_session`].
@@ -288,20 +295,22 @@ pub fn run_relayed<S: UsesHandouts<Handout = Broadcast>>(
 ) -> Result<Ended, SessionError> {
     let participants = members.iter().map(|member| member.agent.id()).collect();
     let contributors = contributions.iter().map(|update| update.sender).collect();
-    // No deadline: trials carry their own time limits, and waiting for all keeps a run reproducible.
+    // No deadline: trials have their own time limits, and waiting for all members keeps a run
+    // reproducible.
     let mut relay = Relay::new(participants, contributors, message_len, map, None, NOW);
     let store = &mut NullReleaseStore;
     run_session(members, contributions, &mut relay, store, observer, stop)
 }
 
-/// Runs members to the end of their plans, with `contributions` delivered to the coordinator before the first trial.
+/// Runs members to the end of their plans, with `contributions` delivered to the coordinator before
+/// the first trial.
 ///
-/// Runs on the current rayon pool. When `stop` is set, running trials are abandoned and everything finished has been
-/// handed to the observer; a round that was not closed then leaves nothing behind.
+/// Runs on the current rayon pool. If `stop` is set, running trials are abandoned, all finished
+/// trials have been passed to the observer, and an open round leaves nothing behind.
 ///
 /// # Errors
-/// If an agent, the coordinator, the store or the observer fails; everything finished before has been handed to the
-/// observer.
+/// If an agent, the coordinator, the store or the observer fails. All trials finished before have
+/// been passed to the observer.
 pub fn run_session<S: UsesHandouts, C: Coordinator<Handout = S::Handout>>(
     members: &mut [Member<S>],
     contributions: Vec<AgentUpdate>,
@@ -340,9 +349,11 @@ pub fn run_session<S: UsesHandouts, C: Coordinator<Handout = S::Handout>>(
     }
 }
 
-/// Runs members at a free pace to the end of their plans, in virtual time: windows close at their instants, trials take the times that
-/// `times` says, and nobody waits. What happens at one instant is ordered: results, then messages and handouts, then the next queries. So
-/// where all trials take as long as a window, agents do what they do in rounds.
+/// Runs members at a free pace to the end of their plans, in virtual time: windows close at set
+/// instants, trials take the durations in `times`, and no member waits.
+///
+/// Events at one instant are ordered: results, then messages and handouts, then the next queries.
+/// If all trials take as long as a window, agents therefore act as in rounds.
 ///
 /// # Errors
 /// As [`run_session`].
@@ -380,7 +391,7 @@ pub fn run_free_session<S: UsesHandouts, C: Coordinator<Handout = S::Handout>>(
                 .par_iter_mut()
                 .map(|state| state.member.agent.upload(window))
                 .collect::<Result<_, _>>()?;
-            // They are on their way while the window is open.
+            // Messages are sent while the window is open.
             let before = now.saturating_sub(1);
             driver.deliver(uploads.into_iter().flatten(), before, observer)?;
             driver.tick(now, observer)?;
@@ -402,8 +413,9 @@ fn start<S: UsesHandouts>(states: &mut [MemberState<'_, S>]) -> Result<(), Sessi
     Ok(())
 }
 
-/// Evaluates what is running, in parallel, and ends the trials whose time has come. False if a trial was interrupted or the observer ends
-/// the session; what was evaluated has been handed to it then.
+/// Evaluates the running trials in parallel and ends those that are due. Returns false if a trial
+/// was interrupted or the observer ends the session; the observer has then received all finished
+/// evaluations.
 fn end_trials<S: UsesHandouts>(
     states: &mut [MemberState<'_, S>],
     now: Tick,
@@ -414,7 +426,8 @@ fn end_trials<S: UsesHandouts>(
         let running = state.running.as_ref();
         running.is_some_and(|running| running.ends <= now && running.record.is_none())
     };
-    // All that are running, as their points are set: trials of one instant, and of later ones, are evaluated at a time.
+    // Evaluates all running trials in parallel, including those that end later: their points are
+    // already fixed.
     let is_whole = match states.iter().any(is_due) {
         false => true,
         true => {
@@ -442,12 +455,12 @@ fn end_trials<S: UsesHandouts>(
     }
 }
 
-/// Trials that were evaluated and whose time has not come yet, where the session ends before it.
+/// Trials that were evaluated but are not due yet, taken when the session ends early.
 fn early_records<S: UsesHandouts>(states: &mut [MemberState<'_, S>]) -> Vec<TrialRecord> {
     states.iter_mut().filter_map(|state| state.running.take()?.record).collect()
 }
 
-/// Tells an event to the members that `hears` it, in parallel.
+/// Tells an event to the members selected by `hears`, in parallel.
 fn tell<S: UsesHandouts>(
     states: &mut [MemberState<'_, S>],
     hears: impl Fn(&MemberState<'_, S>) -> bool + Sync + Send,
@@ -471,11 +484,11 @@ fn tell<S: UsesHandouts>(
     Ok(())
 }
 
-/// The coordinator, with what it asks for.
+/// The coordinator with the store for its effects.
 struct CoordinatorDriver<'a, C: Coordinator> {
     coordinator: &'a mut C,
     store: &'a mut dyn ReleaseStore,
-    /// To be given to the agents.
+    /// The next handout for the agents.
     handout: Option<C::Handout>,
 }
 
@@ -499,19 +512,19 @@ impl<C: Coordinator> CoordinatorDriver<'_, C> {
         Ok(())
     }
 
-    /// Lets time pass.
+    /// Advances the coordinator's time.
     fn tick(&mut self, now: Tick, observer: &dyn Observer) -> Result<(), SessionError> {
         let effects = self.coordinator.tick(now);
         self.apply_effects(effects, now, observer)
     }
 
-    /// Says that nobody is at work.
+    /// Tells the coordinator that no member has work.
     fn idle(&mut self, observer: &dyn Observer) -> Result<(), SessionError> {
         let effects = self.coordinator.idle(NOW);
         self.apply_effects(effects, NOW, observer)
     }
 
-    /// Carries out effects, and those that follow from the answers to them.
+    /// Applies effects, including those that follow from them.
     fn apply_effects(
         &mut self,
         effects: Vec<Effect<C::Handout>>,

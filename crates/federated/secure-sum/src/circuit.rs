@@ -1,20 +1,22 @@
-//! The validity circuit: what a proof says of a vector that no server sees.
+//! The validity circuit: the statement that a proof makes about a vector that no server sees.
 
 use prio::field::{Field64, FieldElement, FieldElementWithInteger};
 use prio::flp::gadgets::{Mul, ParallelSum, ParallelSumGadget};
 use prio::flp::{Flp, FlpError, Gadget, Type};
 
-/// Products of a gadget call, added up.
+/// Sum of the products of a gadget call.
 type Products = ParallelSum<Field64, Mul>;
 
-/// Vectors x of whole numbers from −2^(b−1) to 2^(b−1) − 1 with Σ x² ≤ K², exactly.
+/// Accepts exactly the vectors x of integers from −2^(b−1) to 2^(b−1) − 1 with Σ x² ≤ K².
 ///
-/// The input is the b bits of each x + 2^(b−1), then the bits of a slack s. A random combination of `w (w − 1)` over all wires is 0, so each is
-/// 0 or 1, and Σ x² + s − K² is 0. This holds in the integers, as both sides are below p: n 4^(b−1) + 2^(bits of K²) < p. As s is
-/// not negative, Σ x² is at most K².
+/// The input is the b bits of each x + 2^(b−1), then the bits of a slack s. A random combination of
+/// `w (w − 1)` over all wires is 0, so each wire is 0 or 1, and Σ x² + s − K² is 0. This also holds
+/// for integers, because both sides are below p: n 4^(b−1) + 2^(bits of K²) < p. As s is not
+/// negative, Σ x² is at most K².
 ///
-/// One gadget has all products: the construction of Boneh, Boyle, Corrigan-Gibbs, Gilboa and Ishai (2019, "Zero-knowledge proofs on
-/// secret-shared data via fully linear PCPs", theorem 4.3) is proved for one.
+/// One gadget computes all products, because the construction of Boneh, Boyle, Corrigan-Gibbs,
+/// Gilboa and Ishai (2019, "Zero-knowledge proofs on secret-shared data via fully linear PCPs",
+/// theorem 4.3) is proved for a single gadget.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct NormBound {
     /// n.
@@ -23,9 +25,9 @@ pub(crate) struct NormBound {
     bits: usize,
     /// K².
     bound: u64,
-    /// Bits of K².
+    /// Number of bits of K².
     slack_bits: usize,
-    /// Products of a gadget call.
+    /// Products per gadget call.
     chunk: usize,
     /// Gadget calls for the wires.
     range_calls: usize,
@@ -34,7 +36,8 @@ pub(crate) struct NormBound {
 }
 
 impl NormBound {
-    /// The circuit of `len` numbers of `bits` bits with norm at most `norm`; none if there are no numbers, or the sums could pass p.
+    /// The circuit for `len` numbers of `bits` bits with a norm of at most `norm`. `None` if there
+    /// are no numbers, or the sums could exceed p.
     pub(crate) fn new(len: usize, bits: u32, norm: u64) -> Option<Self> {
         let bound = norm.checked_mul(norm).filter(|bound| *bound > 0)?;
         let slack_bits = (u64::BITS - bound.leading_zeros()) as usize;
@@ -58,8 +61,8 @@ impl NormBound {
     }
 }
 
-/// Products of a call, and the calls for the wires and for the squares, with which a proof is shortest. The number of calls and the random
-/// seed of each wire fill a power of two.
+/// Returns the chunk (products per call) and the calls for wires and for squares that make the
+/// proof shortest. The calls, together with the random seed of each wire, fill a power of two.
 fn chunks(wires: usize, squares: usize) -> (usize, usize, usize) {
     let calls = |chunk: usize| (wires.div_ceil(chunk), squares.div_ceil(chunk));
     let fits = |chunk: usize, most: usize| {
@@ -67,7 +70,7 @@ fn chunks(wires: usize, squares: usize) -> (usize, usize, usize) {
         range + square <= most
     };
     let of_most = |most: usize| {
-        // The smallest chunk that needs at most so many calls.
+        // The smallest chunk that needs at most `most` calls.
         let (mut low, mut high) = (1, wires);
         while low < high {
             let middle = low.midpoint(high);
@@ -88,7 +91,7 @@ fn chunks(wires: usize, squares: usize) -> (usize, usize, usize) {
     (chunk, range, square)
 }
 
-/// The number whose bits are on these wires.
+/// The number with its bits on these wires.
 fn number(wires: &[Field64]) -> Field64 {
     let mut weight = Field64::one();
     let mut sum = Field64::zero();
@@ -99,7 +102,7 @@ fn number(wires: &[Field64]) -> Field64 {
     sum
 }
 
-/// The bits of a number, lowest first: no branch depends on it (INV-5).
+/// The bits of a number, lowest first. No branch depends on the number (INV-5).
 pub(crate) fn wires_of(number: u64, bits: usize) -> impl Iterator<Item = Field64> {
     (0..bits).map(move |place| Field64::from((number >> place) & 1))
 }
@@ -126,7 +129,7 @@ impl Flp for NormBound {
         let gadget = gadgets
             .first_mut()
             .ok_or_else(|| FlpError::InvalidParameter("no gadget was given".to_owned()))?;
-        // Constants are shared out evenly.
+        // Each server has an equal share of constants.
         let share = Field64::from(num_shares as u64).inv();
         let mut products = vec![Field64::zero(); 2 * self.chunk];
         let mut range = Field64::zero();
@@ -182,7 +185,8 @@ impl Type for NormBound {
     type Measurement = Vec<i64>;
     type AggregateResult = Vec<u64>;
 
-    /// The wires of a vector. One that is too long is refused by its own agent.
+    /// Encodes a vector as wires. Refuses a vector that is too long; only its own agent sees this
+    /// error.
     fn encode_measurement(&self, vector: &Vec<i64>) -> Result<Vec<Field64>, FlpError> {
         let refused = |what: &str| FlpError::Encode(what.to_owned());
         let offset = self.offset().cast_signed();
@@ -203,7 +207,8 @@ impl Type for NormBound {
         Ok(wires)
     }
 
-    /// The numbers x + 2^(b−1): what is added up. The offset is a public number times the vectors of a sum.
+    /// The numbers x + 2^(b−1) to be added up. The total offset is a public number times the number
+    /// of vectors in a sum.
     fn truncate(&self, input: Vec<Field64>) -> Result<Vec<Field64>, FlpError> {
         self.truncate_call_check(&input)?;
         Ok(input[..self.len * self.bits].chunks(self.bits).map(number).collect())
@@ -222,7 +227,7 @@ impl Type for NormBound {
 pub(crate) mod tests {
     use super::*;
 
-    /// The circuit of a prover that puts on the wires what it likes.
+    /// The circuit of a prover that sets wires arbitrarily.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub(crate) struct Cheating(pub(crate) NormBound);
 
@@ -282,7 +287,7 @@ pub(crate) mod tests {
         }
     }
 
-    /// Wires as a dishonest agent may set them: any numbers, and any slack.
+    /// Wires of a dishonest agent, with arbitrary numbers and slack.
     pub(crate) fn wires(circuit: &NormBound, vector: &[i64], slack: u64) -> Vec<Field64> {
         let raised = |x: &i64| x.wrapping_add(circuit.offset().cast_signed()).cast_unsigned();
         let bits = circuit.bits;
@@ -295,8 +300,8 @@ pub(crate) mod tests {
         outputs.iter().all(|output| *output == Field64::zero())
     }
 
-    /// Every setting of the wires of two numbers of three bits to 0, 1 and a third value: valid if and only if all are bits and the
-    /// squares and the slack make K².
+    /// Sets the wires of two numbers of three bits to all combinations of 0, 1 and a third value. A
+    /// setting is valid if and only if all wires are bits and the squares plus the slack make K².
     #[test]
     fn the_circuit_is_exact_by_brute_force() {
         let circuit = NormBound::new(2, 3, 3).unwrap();
@@ -331,7 +336,7 @@ pub(crate) mod tests {
                 n_valid += usize::from(expected);
             }
         }
-        assert_eq!(n_valid, 3 * 29); // the points of the disc of radius 3, each time
+        assert_eq!(n_valid, 3 * 29); // the points of the disc of radius 3, for each third value
     }
 
     #[test]
@@ -344,7 +349,7 @@ pub(crate) mod tests {
         assert!(NormBound::new(1, 12, 1 << 32).is_none());
     }
 
-    /// The lengths that the field's crate computes with.
+    /// Against the lengths that the `prio` crate computes with.
     #[test]
     fn a_proof_has_the_length_that_is_announced() {
         for (len, bits, norm) in [(1, 8, 100), (7, 9, 255), (100, 12, 2047), (1000, 14, 8191)] {

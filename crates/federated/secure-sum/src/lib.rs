@@ -1,12 +1,14 @@
-//! A sum of vectors by two servers that two parties run, of which neither sees a vector.
+//! Secure sums of vectors by two servers, run by two different parties. Neither server sees a
+//! vector.
 //!
-//! An agent clips its vector, shares it out and proves its bound ([`Sharing::share`]). It seals one share for each server
-//! ([`SealingKey`]). The two servers verify each report together ([`Sharing::verify`], [`Sharing::decide`], [`Sharing::accept`]), add
-//! up what they hold, and each adds the whole noise of the mechanism ([`ServerRound`]). The sum of both [`NoisedShare`]s is the
-//! release. What a bad server knows beyond it says nothing; [MECHANISM.md] has the argument.
+//! An agent clips its vector, shares it out and proves its bound ([`Sharing::share`]). It seals one
+//! share for each server ([`seal`]). The two servers verify each report together
+//! ([`Sharing::verify`], [`Sharing::decide`], [`Sharing::accept`]) and add up their shares. Each
+//! adds the whole noise of the mechanism ([`ServerRound`]). The sum of both [`NoisedShare`]s is the
+//! release. The rest of a malicious server's view reveals nothing; [MECHANISM.md] has the argument.
 //!
-//! Decides what a share is, what is proved, and how shares become a release. Leaves messages, sockets, ledgers and clocks to others.
-//! [`SecureSumRounds`] is the whole in one process.
+//! Defines shares, proofs, and the combination of shares to a release. Messages, sockets, ledgers
+//! and clocks are up to other crates. [`SecureSumRounds`] runs all of it in one process.
 //!
 //! [MECHANISM.md]: https://github.com/fedbo/fedbo/blob/main/crates/federated/secure-sum/MECHANISM.md
 
@@ -19,14 +21,14 @@ mod shares;
 
 pub use place::{Place, Sizes};
 pub use rounds::{SecureSumRound, SecureSumRounds};
-pub use seal::{NotOpened, NotSealed, SealingKey, SealingPublicKey};
-pub use server::{NoisedShare, ServerRound, ShareRefused, SlotsMissing, combine};
+pub use seal::{NotOpened, NotSealed, OpeningKey, SealingKey, SealingPublicKey, seal, sealed_size};
+pub use server::{NoisedShare, NotClosed, ServerRound, ShareRefused, combine};
 pub use shares::{
     NoProof, NotShared, OutputShare, Proof, Report, ReportRefused, Sharing, VerificationKey,
     Verifying,
 };
 
-/// Fresh bytes of the operating system; an error in words.
+/// Fresh random bytes of the operating system, or an error message.
 pub(crate) fn random_bytes<const N: usize>() -> Result<[u8; N], String> {
     let mut bytes = [0; N];
     match getrandom::fill(&mut bytes) {

@@ -1,8 +1,8 @@
-//! The place of a report, which seals and proofs are bound to, and the sizes of its parts.
+//! The place of a report, which binds seals and proofs, and the sizes of its parts.
 
 use fedbo_privacy::mechanism::Server;
 
-/// The study, round and slot that a report is made for: it is of use nowhere else.
+/// The study, round and slot of a report. The report is not valid anywhere else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
     /// Digest of the study's public configuration.
@@ -14,13 +14,14 @@ pub struct Place {
 }
 
 impl Place {
-    /// The context of proofs: study and round. The servers' common key, the nonce and this make where a proof is looked at.
+    /// The context of proofs: study and round. With the servers' common key and the nonce, it
+    /// determines the query randomness of a proof.
     #[must_use]
     pub fn context(&self) -> Vec<u8> {
         [self.study.as_slice(), &self.round.to_le_bytes()].concat()
     }
 
-    /// The words under which a share is sealed for a server.
+    /// The HPKE `info` of a share sealed for a server.
     #[must_use]
     pub fn info(&self, server: Server) -> Vec<u8> {
         let purpose: &[u8] = match server {
@@ -32,17 +33,17 @@ impl Place {
     }
 }
 
-/// Bytes of the parts of a report and of its verification; the same for every vector (INV-12).
+/// Sizes in bytes of the parts of a report and of its verification, equal for all vectors (INV-12).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sizes {
-    /// Of the part that both servers see.
+    /// The part for both servers.
     pub public: usize,
-    /// Of the leader's share.
+    /// The leader's share.
     pub leader: usize,
-    /// Of the helper's share.
+    /// The helper's share.
     pub helper: usize,
-    /// Of a server's share of the verification.
+    /// A server's share of the verification.
     pub verifier: usize,
-    /// Of the common answer.
+    /// The common answer.
     pub message: usize,
 }

@@ -1,4 +1,4 @@
-//! The rounds of a secure sum in one process: agents and both servers.
+//! The rounds of a secure sum in one process, with agents and both servers.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,11 +10,12 @@ use fedbo_protocol::{
 use zeroize::Zeroizing;
 
 use crate::{
-    NotShared, OutputShare, Place, ReportRefused, ServerRound, Sharing, VerificationKey, combine,
+    NotClosed, NotShared, OutputShare, Place, ReportRefused, ServerRound, Sharing, VerificationKey,
+    combine,
 };
 
-/// Rounds in which this process plays the agents and both servers, with noise from `S`. All that is computed is what two parties would
-/// compute; nothing is hidden from anybody, as there is one process.
+/// Rounds with the agents and both servers in this process, with noise from `S`. The computations
+/// are those of two parties. Nothing is secret, because there is only one process.
 #[derive(Debug)]
 pub struct SecureSumRounds<S> {
     sharing: Sharing,
@@ -23,13 +24,13 @@ pub struct SecureSumRounds<S> {
 }
 
 impl<S: NoiseSource> SecureSumRounds<S> {
-    /// Rounds whose shape `schedule` says.
+    /// Rounds with the shapes of `schedule`.
     pub fn new(sharing: Sharing, schedule: ReleaseSchedule, source: S) -> Self {
         Self { sharing, schedule, source }
     }
 }
 
-/// A round that takes vectors, and keeps them unread until it closes.
+/// A round that accepts vectors and keeps them unread until it closes.
 pub struct SecureSumRound {
     round: u64,
     shape: ReleaseShape,
@@ -37,13 +38,22 @@ pub struct SecureSumRound {
 }
 
 impl fmt::Debug for SecureSumRound {
-    /// Nothing of vectors or counts (INV-4).
+    /// Omits vectors and counts (INV-4).
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SecureSumRound").field("round", &self.round).finish_non_exhaustive()
     }
 }
 
-/// The failure of a step in a round.
+impl From<NotClosed> for MechanismFailed {
+    fn from(refused: NotClosed) -> Self {
+        match refused {
+            NotClosed::Noise(error) => Self::Noise(error),
+            missing @ NotClosed::Missing { .. } => Self::SecureSum(missing.to_string()),
+        }
+    }
+}
+
+/// Error of a step in a round.
 #[derive(Debug, thiserror::Error)]
 enum Failed {
     #[error(transparent)]
@@ -53,11 +63,11 @@ enum Failed {
 }
 
 impl<S: NoiseSource> SecureSumRounds<S> {
-    /// An agent's vector as both servers know it after they have verified it.
+    /// Both servers' verified shares of an agent's vector.
     fn verified(&self, round: u64, slot: u32, vector: &[f64]) -> Result<[OutputShare; 2], Failed> {
         let sharing = &self.sharing;
         let context = Place { study: sharing.hash(), round, slot }.context();
-        let key = VerificationKey(Zeroizing::new([0; 32])); // in one process there is nobody to keep it from
+        let key = VerificationKey(Zeroizing::new([0; 32])); // no secret: there is only one process
         let report = sharing.share(&context, vector)?;
         let look = |server, share: &[u8]| {
             sharing.verify(server, &key, &context, (&report.nonce, &report.public, share))
@@ -110,8 +120,8 @@ impl<S: NoiseSource> RoundMechanism for SecureSumRounds<S> {
 
     fn close(&mut self, collecting: Self::Round) -> Result<PendingRelease, MechanismFailed> {
         let SecureSumRound { round, shape, vectors } = collecting;
-        let mut begin = |server| self.sharing.begin(server, (round, shape), &mut self.source);
-        let (mut leader, mut helper) = (begin(Server::Leader)?, begin(Server::Helper)?);
+        let begin = |server| self.sharing.begin(server, (round, shape));
+        let (mut leader, mut helper) = (begin(Server::Leader), begin(Server::Helper));
         for (slot, vector) in &vectors {
             let verified = self.verified(round, *slot, vector);
             let verified = verified.map_err(|error| MechanismFailed::SecureSum(error.to_string()));
@@ -120,17 +130,17 @@ impl<S: NoiseSource> RoundMechanism for SecureSumRounds<S> {
             helper.keep(*slot, of_helper);
         }
         let slots: Vec<u32> = vectors.into_keys().collect();
-        let share = |server: ServerRound<S::Kind>| {
-            let missing = |(_, missing): (_, crate::SlotsMissing)| missing.to_string();
-            let share = server.close(&slots).map_err(missing);
-            share.map(|share| share.to_bytes()).map_err(MechanismFailed::SecureSum)
+        let mut share = |server: ServerRound| {
+            let share = server.close(&slots, &mut self.source);
+            let share = share.map_err(|(_, refused)| MechanismFailed::from(refused));
+            share.map(|share| share.to_bytes())
         };
         let bytes = [share(leader)?, share(helper)?].concat();
         let event = S::Kind::PRIVATE.then(|| self.sharing.mechanism().event()); // INV-10
         Ok(PendingRelease { bytes, event })
     }
 
-    /// Reads a stored release: the leader's share, then the helper's.
+    /// Parses a stored release: the leader's share, then the helper's.
     fn restore(&self, round: u64, bytes: &[u8]) -> Result<Aggregate, MechanismFailed> {
         let at = (round, self.schedule.shape(round));
         let (leader, helper) = bytes.split_at(bytes.len() / 2);
@@ -143,7 +153,7 @@ impl<S: NoiseSource> RoundMechanism for SecureSumRounds<S> {
 }
 
 impl Sharing {
-    /// The release as agents use it. Its noise is that of both servers.
+    /// The release in the form for agents. Its noise is the sum of both servers' noise.
     #[expect(
         clippy::cast_precision_loss,
         reason = "a released value; beyond 2^53 it is rounded to a multiple of the spacing still"

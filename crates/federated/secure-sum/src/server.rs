@@ -1,4 +1,4 @@
-//! A server's round: what it holds of vectors, its noise, and the share of the release that it gives away.
+//! A server's round: its shares of vectors, its noise, and its share of the release.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,52 +7,42 @@ use std::marker::PhantomData;
 use fedbo_privacy::mechanism::{Kind, NoiseError, NoiseSource, ReleaseShape, Server};
 use prio::field::{Field64, FieldElement, FieldElementWithInteger};
 use sha2::{Digest as _, Sha256};
-use zeroize::Zeroizing;
 
 use crate::{OutputShare, Sharing};
 
-/// A round of one server. Its noise is drawn before it sees a report (INV-8).
-pub struct ServerRound<K> {
+/// A round of one server.
+///
+/// It holds no noise: the noise is drawn when the round closes, after the slots of its sum are
+/// fixed (INV-29). Two copies of a round that close over different slots therefore have independent
+/// noise.
+pub struct ServerRound {
     sharing: Sharing,
     server: Server,
     round: u64,
     shape: ReleaseShape,
-    noise: Zeroizing<Vec<i64>>,
-    /// Vectors as this server knows them, by slot.
+    /// This server's shares of vectors, by slot.
     vectors: BTreeMap<u32, OutputShare>,
-    kind: PhantomData<K>,
 }
 
-/// Slots whose vectors are to be in a sum, of which this server has none.
+/// The reason why a round was not closed. Nothing has been added up then.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the other server counts slots whose vectors are not here: {slots:?}")]
-pub struct SlotsMissing {
-    /// The slots.
-    pub slots: Vec<u32>,
+pub enum NotClosed {
+    /// This server has no vectors of some slots.
+    #[error("the other server counts slots without a vector here: {slots:?}")]
+    Missing {
+        /// The slots.
+        slots: Vec<u32>,
+    },
+    /// No randomness is available.
+    #[error(transparent)]
+    Noise(#[from] NoiseError),
 }
 
 impl Sharing {
-    /// Begins a round of a server: draws its whole noise.
-    ///
-    /// # Errors
-    /// If the source has no randomness to give. The round has no release then.
-    pub fn begin<S: NoiseSource>(
-        &self,
-        server: Server,
-        (round, shape): (u64, ReleaseShape),
-        source: &mut S,
-    ) -> Result<ServerRound<S::Kind>, NoiseError> {
-        let n = self.n_sums(shape) * self.n_coordinates();
-        let noise = self.mechanism().server_noise(server, (n, round), source)?;
-        Ok(ServerRound {
-            sharing: self.clone(),
-            server,
-            round,
-            shape,
-            noise,
-            vectors: BTreeMap::new(),
-            kind: PhantomData,
-        })
+    /// Begins a round of a server. Draws nothing yet.
+    #[must_use]
+    pub fn begin(&self, server: Server, (round, shape): (u64, ReleaseShape)) -> ServerRound {
+        ServerRound { sharing: self.clone(), server, round, shape, vectors: BTreeMap::new() }
     }
 
     fn n_sums(&self, shape: ReleaseShape) -> usize {
@@ -62,44 +52,56 @@ impl Sharing {
         }
     }
 
-    /// M and the coordinates that are noise alone.
+    /// M plus the coordinates with noise only.
     fn n_coordinates(&self) -> usize {
         self.mechanism().settings().n_features as usize
     }
 }
 
-impl<K: Kind> ServerRound<K> {
+impl ServerRound {
     /// The round's number.
     #[must_use]
     pub fn round(&self) -> u64 {
         self.round
     }
 
-    /// Keeps the verified vector of a slot. The first of a slot counts (INV-6).
+    /// Keeps the verified vector of a slot. Only the first vector of a slot counts (INV-6).
     pub fn keep(&mut self, slot: u32, vector: OutputShare) {
         self.vectors.entry(slot).or_insert(vector);
     }
 
-    /// The slots whose vectors are here.
+    /// The slots with a vector.
     pub fn slots(&self) -> impl Iterator<Item = u32> {
         self.vectors.keys().copied()
     }
 
-    /// Ends the round: adds up the vectors of these slots, by region, on top of the noise. Any other vector is dropped.
+    /// Ends the round: draws the server's whole noise from fresh bytes, then adds the vectors of
+    /// these slots to it, by region (INV-29). Drops all other vectors.
     ///
     /// # Errors
-    /// If a vector is missing: then nothing has been added, and the round is as it was.
-    pub fn close(self, slots: &[u32]) -> Result<NoisedShare<K>, (Box<Self>, SlotsMissing)> {
+    /// If a vector is missing, or the source has no randomness. Nothing has been added then, and
+    /// the round is returned unchanged.
+    pub fn close<S: NoiseSource>(
+        self,
+        slots: &[u32],
+        source: &mut S,
+    ) -> Result<NoisedShare<S::Kind>, (Box<Self>, NotClosed)> {
         let missing = slots.iter().filter(|slot| !self.vectors.contains_key(slot));
         let missing: Vec<u32> = missing.copied().collect();
         if !missing.is_empty() {
-            return Err((Box::new(self), SlotsMissing { slots: missing }));
+            return Err((Box::new(self), NotClosed::Missing { slots: missing }));
         }
         let width = self.sharing.n_coordinates();
-        let n_regions = self.sharing.mechanism().settings().n_regions;
-        let mut sums: Vec<Field64> = self.noise.iter().map(|noise| residue(*noise)).collect();
+        let n = self.sharing.n_sums(self.shape) * width;
+        let mechanism = self.sharing.mechanism();
+        let noise = match mechanism.server_noise(self.server, (n, self.round), source) {
+            Ok(noise) => noise,
+            Err(error) => return Err((Box::new(self), error.into())),
+        };
+        let n_regions = mechanism.settings().n_regions;
+        let mut sums: Vec<Field64> = noise.iter().map(|noise| residue(*noise)).collect();
         let offset = match self.server {
-            // A public number, taken off by one of the two.
+            // A public constant, subtracted by only one of the two servers.
             Server::Leader => Field64::from(self.sharing.offset()),
             Server::Helper => Field64::zero(),
         };
@@ -126,8 +128,8 @@ impl<K: Kind> ServerRound<K> {
     }
 }
 
-impl<K> fmt::Debug for ServerRound<K> {
-    /// The round; nothing of vectors or noise.
+impl fmt::Debug for ServerRound {
+    /// Omits vectors.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ServerRound")
             .field("server", &self.server)
@@ -136,7 +138,7 @@ impl<K> fmt::Debug for ServerRound<K> {
     }
 }
 
-/// A whole number modulo p.
+/// The residue of an integer modulo p.
 fn residue(number: i64) -> Field64 {
     let size = Field64::from(number.unsigned_abs());
     match number < 0 {
@@ -145,7 +147,7 @@ fn residue(number: i64) -> Field64 {
     }
 }
 
-/// A number modulo p as the whole number nearest to zero.
+/// The representative of a residue modulo p that is nearest to zero.
 fn centred(number: Field64) -> i64 {
     let modulus = Field64::modulus();
     let number = u64::from(number);
@@ -162,20 +164,21 @@ fn digest_of_slots(slots: &[u32]) -> [u8; 32] {
     hasher.finalize().into()
 }
 
-/// The part of a release that one server gives away: its share of the sums, with its noise. Without the other server's it says nothing.
+/// One server's share of a release: its share of the sums with its noise. It reveals nothing
+/// without the other server's share.
 ///
 /// ```text
 /// "fdbshr\x001" | kind u8 | server u8 | shape u8 | 0 u8 | parameters 32 | round u64 | slots 32 | numbers 8·n
 /// ```
 ///
-/// Numbers have their little end first and are below p = 2^64 − 2^32 + 1.
+/// Numbers are little-endian and below p = 2^64 − 2^32 + 1.
 #[derive(Clone, PartialEq, Eq)]
 pub struct NoisedShare<K> {
     server: Server,
     shape: ReleaseShape,
     parameters: [u8; 32],
     round: u64,
-    /// Digest of the slots whose vectors are in it.
+    /// Digest of the slots with a vector in the share.
     slots: [u8; 32],
     numbers: Vec<u64>,
     kind: PhantomData<K>,
@@ -184,16 +187,16 @@ pub struct NoisedShare<K> {
 const FORMAT: [u8; 8] = *b"fdbshr\x001";
 const HEADER_SIZE: usize = 8 + 4 + 32 + 8 + 32;
 
-/// Bytes or shares of which no release can be made.
+/// The reason why bytes or shares do not make a release.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ShareRefused {
-    /// The bytes are no share of this study and kind.
+    /// The bytes are not a share of this study and kind.
     #[error("its {field} is not that of a server's share in this study")]
     Field {
         /// The field.
         field: &'static str,
     },
-    /// The two servers added up the vectors of different slots: one of them broke the protocol.
+    /// The two servers added up the vectors of different slots: one of them violated the protocol.
     #[error(
         "the two servers summed the vectors of different slots in round {round}: one of them is wrong"
     )]
@@ -210,7 +213,7 @@ impl<K: Kind> NoisedShare<K> {
         self.round
     }
 
-    /// The bytes that are kept for ever and signed.
+    /// The bytes that are signed and kept forever.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(HEADER_SIZE + 8 * self.numbers.len());
@@ -239,7 +242,7 @@ fn shape_code(shape: ReleaseShape) -> u8 {
 }
 
 impl Sharing {
-    /// SHA-256 of all public parameters: a share names them.
+    /// SHA-256 of all public parameters; part of every share.
     #[must_use]
     pub fn hash(&self) -> [u8; 32] {
         let mut hasher = Sha256::new();
@@ -251,7 +254,7 @@ impl Sharing {
         hasher.finalize().into()
     }
 
-    /// The coordinates of a server's share in which there is its noise alone, in the units of the vectors.
+    /// The coordinates of a server's share that hold only its noise, in the units of the vectors.
     #[must_use]
     #[expect(
         clippy::cast_precision_loss,
@@ -265,16 +268,17 @@ impl Sharing {
         noise.collect()
     }
 
-    /// Bytes of a share of the release of this shape.
+    /// Size in bytes of a share of a release of this shape.
     #[must_use]
     pub fn share_size(&self, shape: ReleaseShape) -> usize {
         HEADER_SIZE + 8 * self.n_sums(shape) * self.n_coordinates()
     }
 
-    /// Reads a server's share of a round's release. Nothing is allocated before its size is known to be right (INV-19).
+    /// Parses a server's share of a round's release. Checks the size before it allocates memory
+    /// (INV-19).
     ///
     /// # Errors
-    /// If the bytes are not such a share.
+    /// If the bytes are not the share of this server and round.
     pub fn read<K: Kind>(
         &self,
         server: Server,
@@ -315,11 +319,11 @@ impl Sharing {
     }
 }
 
-/// The release of both servers' shares of a round: all sums, row by row, in units of the lattice's spacing. The noise of a number has the
-/// variance 2σ².
+/// The release from both servers' shares of a round: all sums, row by row, in units of the
+/// lattice's spacing. The noise of each number has variance 2σ².
 ///
 /// # Errors
-/// If the servers summed different vectors.
+/// If the servers summed different vectors, or the shares do not belong together.
 pub fn combine<K: Kind>(
     leader: &NoisedShare<K>,
     helper: &NoisedShare<K>,
@@ -336,7 +340,7 @@ pub fn combine<K: Kind>(
 }
 
 impl<K> fmt::Debug for NoisedShare<K> {
-    /// Lengths only.
+    /// Prints lengths only.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("NoisedShare")
             .field("server", &self.server)

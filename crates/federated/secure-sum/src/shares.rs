@@ -1,4 +1,4 @@
-//! Shares of a vector for two servers, and how the servers find out that the vector keeps its bounds.
+//! Shares of a vector for two servers, and the servers' joint verification of the vector's bound.
 
 use std::fmt;
 
@@ -19,14 +19,14 @@ use zeroize::Zeroizing;
 use crate::circuit::NormBound;
 use crate::{Sizes, random_bytes};
 
-/// Bytes of a seed, of the verification key, and of a server's message.
+/// Size in bytes of a seed, of the verification key, and of a server's message.
 const SEED: usize = 32;
 
-/// Bytes of a number of the field.
+/// Size in bytes of a field element.
 const NUMBER: usize = 8;
 
-/// Proofs of a vector, where the field has 64 bits: together they are wrong with probability near 2^−128. With joint randomness and
-/// this field there must be three (draft-irtf-cfrg-vdaf-18, section 7).
+/// Number of proofs per vector. Over a field of 64 bits, together they are wrong with probability
+/// near 2^−128. Joint randomness and this field require three (draft-irtf-cfrg-vdaf-18, section 7).
 const PROOFS: u8 = 3;
 
 /// In the private range of identifiers of draft-irtf-cfrg-vdaf-18.
@@ -36,25 +36,27 @@ const SUM_VEC_ID: u32 = 0xFFFF_FB02;
 type Standard = SumVec<Field64, ParallelSum<Field64, Mul>>;
 type Vdaf<T> = Prio3<T, XofTurboShake128, SEED>;
 
-/// The bound that a proof shows of each vector. Privacy needs none: an honest agent clips its own vector. A bound limits how much one
-/// dishonest agent weighs in a sum.
+/// The bound that each proof shows of its vector. Privacy needs no bound, because an honest agent
+/// clips its own vector. The bound limits the weight of a dishonest agent in a sum.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Proof {
-    /// The vector's Euclidean norm is at most K: a dishonest agent weighs as much as one honest agent.
+    /// The vector's Euclidean norm is at most K: a dishonest agent has at most the weight of one
+    /// honest agent.
     #[default]
     L2,
-    /// Each number is within 2^(b−1): a dishonest agent weighs as much as √M honest ones. Of standard parts alone (Prio3SumVec).
+    /// Each number is within 2^(b−1): a dishonest agent has at most the weight of √M honest ones.
+    /// Uses standard parts only (Prio3SumVec).
     LInf,
-    /// Nothing: a dishonest agent decides the sum.
+    /// No bound: a dishonest agent controls the sum.
     None,
 }
 
 impl Proof {
-    /// All, by the names in files.
+    /// All proofs with their names in files.
     pub const NAMED: [(&str, Self); 3] =
         [("l2", Self::L2), ("linf", Self::LInf), ("none", Self::None)];
 
-    /// Its name in files.
+    /// The name in files.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -65,13 +67,14 @@ impl Proof {
     }
 }
 
-/// The reason why a report is not counted: it says nothing of an honest agent's vector, as all of those are accepted.
+/// The reason why a report is not counted. It reveals nothing about an honest agent's vector,
+/// because those are always accepted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReportRefused {
-    /// Its bytes are not those of a share.
+    /// The bytes are not a valid share.
     #[error("the {part} cannot be read")]
     Unreadable {
-        /// The part of it.
+        /// The invalid part.
         part: &'static str,
     },
     /// The proof is wrong, or the two servers have shares of different vectors.
@@ -81,10 +84,10 @@ pub enum ReportRefused {
 
 /// A vector that its own agent cannot share.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the vector cannot be shared out: {0}")]
+#[error("the vector cannot be split into shares: {0}")]
 pub struct NotShared(String);
 
-/// Parameters with which nothing can be proved.
+/// Parameters that do not allow a proof.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no sum of {n_features} numbers of {bits} bits can be proved")]
 pub struct NoProof {
@@ -94,11 +97,12 @@ pub struct NoProof {
     pub bits: u32,
 }
 
-/// The part of a report for each server, in bytes of fixed length. Each share alone is uniformly distributed.
+/// A report: one part for each server, in bytes of fixed length. Each share alone is uniformly
+/// distributed.
 pub struct Report {
-    /// 16 fresh bytes: a report's name.
+    /// 16 fresh bytes that identify the report.
     pub nonce: [u8; 16],
-    /// The part that both servers see.
+    /// The part for both servers.
     pub public: Vec<u8>,
     /// The leader's share.
     pub leader: Zeroizing<Vec<u8>>,
@@ -107,14 +111,14 @@ pub struct Report {
 }
 
 impl fmt::Debug for Report {
-    /// Lengths only.
+    /// Prints lengths only.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (public, leader, helper) = (self.public.len(), self.leader.len(), self.helper.len());
         write!(f, "Report {{ {public} + {leader} + {helper} bytes }}")
     }
 }
 
-/// A vector as one server knows it: numbers that say nothing without the other server's.
+/// A server's share of a vector. It reveals nothing without the other server's share.
 #[derive(Clone, PartialEq, Eq)]
 pub struct OutputShare(pub(crate) Vec<Field64>);
 
@@ -124,7 +128,7 @@ impl fmt::Debug for OutputShare {
     }
 }
 
-/// A report between a server's first look and the servers' common answer.
+/// A server's state of a report between its first step and the servers' common answer.
 #[derive(Clone)]
 pub struct Verifying(State);
 
@@ -140,7 +144,8 @@ impl fmt::Debug for Verifying {
     }
 }
 
-/// The sharing of vectors between two servers, with the bound that is proved of them: the public parameters of a study.
+/// The sharing of vectors between two servers, and the proved bound: the public parameters of a
+/// study.
 #[derive(Clone, Debug)]
 pub struct Sharing {
     mechanism: Mechanism,
@@ -158,7 +163,7 @@ enum ProofKind {
     None,
 }
 
-/// Calls a function with the VDAF of whichever circuit.
+/// Evaluates an expression with the VDAF of any circuit.
 macro_rules! with_vdaf {
     ($kind:expr, $vdaf:ident => $do:expr, $none:expr) => {
         match $kind {
@@ -170,11 +175,11 @@ macro_rules! with_vdaf {
 }
 
 impl Sharing {
-    /// The sharing of vectors of a mechanism for a secure sum, of which the last `n_witnesses` coordinates are no features: servers add
-    /// noise there, agents nothing.
+    /// The sharing of a mechanism's vectors for a secure sum. The last `n_witnesses` coordinates
+    /// are not features: servers add noise there, agents add nothing.
     ///
     /// # Errors
-    /// If nothing can be proved of such vectors.
+    /// If there is no proof for these parameters.
     pub fn new(
         mechanism: Mechanism,
         n_witnesses: u32,
@@ -209,46 +214,46 @@ impl Sharing {
         Ok(Self { mechanism, n_features: len, bits, proof, kind, sizes })
     }
 
-    /// The mechanism, whose noise each of the servers adds whole.
+    /// The mechanism. Each server adds its whole noise.
     #[must_use]
     pub fn mechanism(&self) -> &Mechanism {
         &self.mechanism
     }
 
-    /// M, without coordinates that are noise alone.
+    /// M, without the coordinates that hold only noise.
     #[must_use]
     pub fn n_features(&self) -> usize {
         self.n_features
     }
 
-    /// b, the bits of a number of a vector.
+    /// Number of bits b of a number of a vector.
     #[must_use]
     pub fn bits(&self) -> u32 {
         self.bits
     }
 
-    /// The bound that is proved.
+    /// The proved bound.
     #[must_use]
     pub fn proof(&self) -> Proof {
         self.proof
     }
 
-    /// Bytes of the parts of a report.
+    /// Sizes in bytes of the parts of a report.
     #[must_use]
     pub fn sizes(&self) -> Sizes {
         self.sizes
     }
 
-    /// 2^(b−1), by which each number of a vector is raised before it is shared.
+    /// 2^(b−1), added to each number of a vector before sharing.
     pub(crate) fn offset(&self) -> u64 {
         1 << (self.bits - 1)
     }
 
-    /// Shares out a vector, clipped as the mechanism does (INV-7). `context` names the study and the round. Takes 16 fresh bytes for the
-    /// report's name.
+    /// Shares out a vector, clipped as in the mechanism (INV-7). `context` names the study and
+    /// the round. Draws 16 fresh bytes that identify the report.
     ///
     /// # Errors
-    /// If the vector has another length, or the operating system gives no random bytes.
+    /// If the vector has another length, or the operating system provides no random bytes.
     pub fn share(&self, context: &[u8], vector: &[f64]) -> Result<Report, NotShared> {
         if vector.len() != self.n_features {
             let found = vector.len();
@@ -257,7 +262,8 @@ impl Sharing {
         self.share_whole(context, &self.mechanism.clipped(vector))
     }
 
-    /// Shares out a vector of whole numbers of the lattice's spacing. One beyond the bound is refused.
+    /// Shares out a vector of integers in units of the lattice's spacing. Refuses a vector beyond
+    /// the bound.
     pub(crate) fn share_whole(&self, context: &[u8], vector: &[i64]) -> Result<Report, NotShared> {
         let nonce = random_bytes().map_err(NotShared)?;
         let offset = self.offset().cast_signed();
@@ -278,12 +284,13 @@ impl Sharing {
         }
     }
 
-    /// A server's first look at its share: the state that it keeps, and the share of the proof's verification that it sends.
+    /// A server's first step with its share: returns the state to keep, and the share of the
+    /// verification to send.
     ///
     /// `key` is the servers' common key, which no agent knows.
     ///
     /// # Errors
-    /// If the bytes are no share.
+    /// If the bytes are not a valid share.
     pub fn verify(
         &self,
         server: Server,
@@ -318,10 +325,10 @@ impl Sharing {
         })
     }
 
-    /// The servers' common answer to a report, from the shares of both of its verification.
+    /// The servers' common answer to a report, from both servers' shares of the verification.
     ///
     /// # Errors
-    /// If the proof does not hold, or a share is none.
+    /// If the proof does not hold, or a share is not valid.
     pub fn decide(
         &self,
         context: &[u8],
@@ -345,7 +352,8 @@ impl Sharing {
         })
     }
 
-    /// Ends a report's verification with the common answer: the vector as this server knows it.
+    /// Ends a report's verification with the common answer, and returns this server's share of the
+    /// vector.
     ///
     /// # Errors
     /// If the servers did not see the same report.
@@ -371,7 +379,8 @@ impl Sharing {
     }
 }
 
-/// Bytes of the parts of a report whose vector a circuit checks, with joint randomness (draft-irtf-cfrg-vdaf-18, section 7.2).
+/// Sizes in bytes of the parts of a report for a circuit with joint randomness
+/// (draft-irtf-cfrg-vdaf-18, section 7.2).
 fn sizes_of<T: Type<Field = Field64>>(circuit: &T) -> Sizes {
     let proofs = usize::from(PROOFS);
     Sizes {
@@ -383,7 +392,7 @@ fn sizes_of<T: Type<Field = Field64>>(circuit: &T) -> Sizes {
     }
 }
 
-/// Shares and proof of a measurement.
+/// Shares and proves a measurement.
 fn proved<T: Type<Field = Field64>>(
     vdaf: &Vdaf<T>,
     context: &[u8],
@@ -402,21 +411,21 @@ fn proved<T: Type<Field = Field64>>(
     Ok(Report { nonce, public, leader, helper })
 }
 
-/// The helper's numbers of a vector without a proof.
+/// The helper's share of a vector without a proof, expanded from its seed.
 fn expanded(seed: &[u8; SEED], context: &[u8], nonce: &[u8; 16], n: usize) -> OutputShare {
     let tag: &[u8] = b"fedbo secure sum, share without proof";
     let stream = XofTurboShake128::seed_stream(seed, &[tag, context], &[nonce]);
     OutputShare(stream.into_field_vec(n))
 }
 
-/// Numbers below p, 8 bytes each.
+/// Parses numbers below p, 8 bytes each.
 fn numbers(bytes: &[u8], n: usize) -> Option<OutputShare> {
     let read = bytes.chunks(8).map(|chunk| Field64::try_from(chunk).ok());
     let read: Option<Vec<Field64>> = read.collect();
     read.filter(|read| read.len() == n).map(OutputShare)
 }
 
-/// A server's number in the VDAF.
+/// A server's index in the VDAF.
 fn index(server: Server) -> usize {
     match server {
         Server::Leader => 0,
@@ -424,8 +433,8 @@ fn index(server: Server) -> usize {
     }
 }
 
-/// The key from which both servers draw where they look at a proof. Agents must not know it, or they could make proofs that are wrong
-/// elsewhere.
+/// The seed of the query randomness of proofs, common to both servers. Agents must not know it,
+/// because they could then make proofs that are wrong only where the servers do not look.
 #[derive(Clone)]
 pub struct VerificationKey(pub(crate) Zeroizing<[u8; SEED]>);
 
@@ -487,7 +496,7 @@ mod tests {
         numbers.map(|(a, b)| whole(*a + *b - offset)).collect()
     }
 
-    /// The report of an agent that shares wires of its own choice, and proves of them what it can.
+    /// The report of an agent that shares arbitrary wires, with the best proof that it can make.
     fn cheated(sharing: &Sharing, vector: &[i64], slack: u64) -> Report {
         let len = sharing.n_features();
         let norm = sharing.mechanism().lattice().bound();
@@ -519,7 +528,7 @@ mod tests {
             let parts = (&report.nonce, report.public.as_slice(), report.leader.as_slice());
             let (_, verifier) = sharing.verify(Server::Leader, &key(), CONTEXT, parts).unwrap();
             assert_eq!(verifier.len(), expected.verifier);
-            // The size says nothing of the vector.
+            // The size does not depend on the vector.
             for other in [[0.0; 7], [1e300; 7], [f64::NAN; 7]] {
                 let other = sharing.share(CONTEXT, &other).unwrap();
                 assert_eq!(sizes(&other), sizes(&report));
@@ -540,13 +549,13 @@ mod tests {
         let edge = [k, 0, 0, 0, 0];
         let report = cheated(&sharing, &edge, most(&edge));
         assert_eq!(sum(&sharing, &verified(&sharing, &report).unwrap()), edge);
-        // K² + 1, with whatever slack, as a number below zero too.
+        // K² + 1, with any slack, including a negative one.
         let long = [k, 1, 0, 0, 0];
         for slack in [0, 1, most(&long), u64::MAX, 1 << 21] {
             let refused = verified(&sharing, &cheated(&sharing, &long, slack));
             assert_eq!(refused.unwrap_err(), ReportRefused::Proof, "{slack}");
         }
-        // One dishonest agent does not weigh as much as many.
+        // One dishonest agent does not have the weight of many.
         let loud = [2047; 5];
         let refused = verified(&sharing, &cheated(&sharing, &loud, 0));
         assert_eq!(refused.unwrap_err(), ReportRefused::Proof);
@@ -559,7 +568,8 @@ mod tests {
         assert_eq!(sum(&none, &verified(&none, &report).unwrap()), [1_000_000; 5]);
     }
 
-    /// A wire that is no bit could stand for a number that wraps around the modulus, and make the squares right.
+    /// A wire that is not a bit could encode a number that wraps around the modulus and makes the
+    /// squares right.
     #[test]
     fn wires_that_are_no_bits_are_refused() {
         let sharing = sharing(2, Proof::L2);
@@ -573,7 +583,7 @@ mod tests {
             let refused = verified(&sharing, &report_of(&circuit, &changed));
             assert_eq!(refused.unwrap_err(), ReportRefused::Proof, "wire {at} = {value}");
         }
-        // The slack as one number on a wire: whatever the vector, the squares are right.
+        // The slack as one number on a wire: the squares are right for any vector.
         let mut wrapped = wires(&circuit, &[2047, 2047], 0);
         let slack = Field64::from(k * k) - Field64::from(2 * 2047 * 2047);
         let first = 2 * sharing.bits() as usize;
@@ -625,7 +635,7 @@ mod tests {
         let sharing = sharing(3, Proof::L2);
         let report = sharing.share(b"another round", &[0.1, 0.2, 0.3]).unwrap();
         assert_eq!(verified(&sharing, &report).unwrap_err(), ReportRefused::Proof);
-        // The servers' keys differ: the leader's part of the verification fits nothing.
+        // The servers' keys differ: the leader's part of the verification does not match.
         let report = sharing.share(CONTEXT, &[0.1, 0.2, 0.3]).unwrap();
         let other = VerificationKey(Zeroizing::new([8; SEED]));
         let look = |server, key: &VerificationKey, share: &[u8]| {

@@ -1,5 +1,6 @@
-//! The view of one bad server is (1/z)-Gaussian differentially private, with the honest server's noise alone: an adversary that knows its
-//! own server's noise and all other vectors does as well as that, and no better (INV-7, INV-8).
+//! The view of one malicious server is (1/z)-Gaussian differentially private, with the honest
+//! server's noise alone. An adversary that knows its own server's noise and all other vectors does
+//! as well as this bound, and no better (INV-7, INV-8).
 #![expect(
     clippy::unwrap_used,
     reason = "clippy allows it in test functions only, not in what they share"
@@ -14,7 +15,7 @@ use fedbo_testkit::statistics::normal_cdf;
 const Z: f64 = 1.5;
 const N_FEATURES: u32 = 3;
 
-/// The interval fails with this probability at each end.
+/// Error probability of the interval at each end.
 const ALPHA: f64 = 0.005;
 
 fn sharing(multiplier: f64) -> Sharing {
@@ -27,7 +28,7 @@ fn sharing(multiplier: f64) -> Sharing {
         noise_multiplier: NoiseMultiplier::new(multiplier).unwrap(),
     };
     let mechanism = Mechanism::for_secure_sum(settings, 12).unwrap();
-    // What is proved changes nothing of the sums (tests/sums.rs).
+    // Proofs do not affect the sums (tests/sums.rs).
     Sharing::new(mechanism, 0, 12, Proof::None).unwrap()
 }
 
@@ -37,8 +38,8 @@ fn seed(number: u64) -> [u8; 32] {
     seed
 }
 
-/// The statistic of `n` rounds as a bad server computes it: ⟨release − own noise − others, v⟩ / K², which is N(1, z²) with the victim and
-/// N(0, z²) without.
+/// The statistic of `n` rounds as computed by a malicious server: ⟨release − own noise − others, v⟩
+/// / K². It is N(1, z²) with the victim and N(0, z²) without.
 fn statistics(sharing: &Sharing, bad: Server, n: u64, present: bool) -> Vec<f64> {
     let mechanism = sharing.mechanism();
     let schedule = ReleaseSchedule::new(n, 1, u64::MAX).unwrap();
@@ -74,7 +75,7 @@ fn statistics(sharing: &Sharing, bad: Server, n: u64, present: bool) -> Vec<f64>
         .collect()
 }
 
-/// The end of the interval of a probability with n KL(k/n ‖ p) ≤ ln(1/α) (Chernoff).
+/// An end of the interval of a probability with n KL(k/n ‖ p) ≤ ln(1/α) (Chernoff).
 fn end(hits: usize, tries: usize, mut outside: f64) -> f64 {
     #[expect(clippy::cast_precision_loss, reason = "far below 2^53")]
     let (found, tries) = (hits as f64 / tries as f64, tries as f64);
@@ -103,7 +104,7 @@ fn quantile(probability: f64) -> f64 {
     0.5 * (low + high)
 }
 
-/// The audited μ over that of the event, which a sharing for z = 1.5 declares.
+/// The audited μ relative to that of the event declared by a sharing for z = 1.5.
 fn share_of_the_claim(sharing: &Sharing, bad: Server, n: u64) -> f64 {
     let declared = self::sharing(Z);
     let event = declared.mechanism().event();
@@ -140,7 +141,7 @@ fn a_bad_server_learns_what_one_noise_hides_in_a_million_rounds() {
     check(1_000_000, 0.985);
 }
 
-/// So that the upper end can fail: noise for z = 1.35 under a claim for z = 1.5 is found out.
+/// Verifies that the upper end can fail: noise for z = 1.35 under a claim for z = 1.5 is detected.
 #[test]
 fn noise_that_is_short_is_found_out() {
     let share = share_of_the_claim(&sharing(1.35), Server::Helper, 30_000);

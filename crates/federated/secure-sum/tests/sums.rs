@@ -1,4 +1,4 @@
-//! A secure sum is the sum of the clipped vectors and both servers' noise, bit for bit.
+//! A secure sum equals the sum of the clipped vectors and both servers' noise, bit for bit.
 #![expect(
     clippy::unwrap_used,
     reason = "clippy allows it in test functions only, not in what they share"
@@ -6,12 +6,12 @@
 
 use fedbo_privacy::accounting::{NoiseMultiplier, SamplingRate};
 use fedbo_privacy::mechanism::{
-    Mechanism, MechanismSettings, NoiseError, ReleaseShape, Server, SimNoise, Simulated,
+    Mechanism, MechanismSettings, ReleaseShape, Secure, SecureNoise, Server, SimNoise, Simulated,
 };
 use fedbo_protocol::{AggregateContent, ReleaseSchedule, RoundMechanism as _};
 use fedbo_secure_sum::{
-    NoisedShare, Place, Proof, SealingKey, SecureSumRounds, ServerRound, ShareRefused, Sharing,
-    combine,
+    NoisedShare, NotClosed, Place, Proof, SealingKey, SecureSumRounds, ServerRound, ShareRefused,
+    Sharing, combine, seal,
 };
 use fedbo_testkit::test_stream;
 
@@ -39,11 +39,12 @@ fn seed(number: u64) -> [u8; 32] {
     seed
 }
 
-/// A round of two servers with keys of their own; each agent seals its shares for them.
+/// A round of two servers with separate keys. Each agent seals its shares for them.
 struct Servers {
     sharing: Sharing,
     keys: [SealingKey; 2],
-    rounds: [ServerRound<Simulated>; 2],
+    rounds: [ServerRound; 2],
+    seeds: [u64; 2],
     round: u64,
 }
 
@@ -51,16 +52,12 @@ const SERVERS: [Server; 2] = [Server::Leader, Server::Helper];
 
 impl Servers {
     fn begin(sharing: &Sharing, at: (u64, ReleaseShape), seeds: [u64; 2]) -> Self {
-        let begin = |server, number| -> Result<_, NoiseError> {
-            sharing.begin(server, at, &mut SimNoise::new(seed(number)))
-        };
-        let rounds =
-            [begin(Server::Leader, seeds[0]).unwrap(), begin(Server::Helper, seeds[1]).unwrap()];
+        let rounds = SERVERS.map(|server| sharing.begin(server, at));
         let keys = [SealingKey::from_seed(&[1; 32]), SealingKey::from_seed(&[2; 32])];
-        Self { sharing: sharing.clone(), keys, rounds, round: at.0 }
+        Self { sharing: sharing.clone(), keys, rounds, seeds, round: at.0 }
     }
 
-    /// A vector on its way through both servers; `at` of them keep it.
+    /// Passes a vector through both servers; only the servers in `at` keep it.
     fn receive(&mut self, slot: u32, vector: &[f64], at: &[Server]) {
         let place = Place { study: [3; 32], round: self.round, slot };
         let context = place.context();
@@ -68,9 +65,9 @@ impl Servers {
         let bound = [report.nonce.as_slice(), &report.public].concat();
         let shares = [&report.leader, &report.helper];
         let opened = [0, 1].map(|server| {
-            let public = self.keys[server].public();
-            let sealed = public.seal(&place.info(SERVERS[server]), &bound, shares[server]).unwrap();
-            self.keys[server].open(&place.info(SERVERS[server]), &bound, &sealed).unwrap()
+            let (key, info) = (&self.keys[server], place.info(SERVERS[server]));
+            let sealed = seal(&key.public().seal, &info, &bound, shares[server]).unwrap();
+            key.open(&info, &bound, &sealed).unwrap()
         });
         let keys = [0, 1].map(|server| {
             let other = self.keys[1 - server].public();
@@ -91,12 +88,16 @@ impl Servers {
         }
     }
 
-    /// The slots whose vectors both have, and the sums of both shares, which travel as bytes.
+    /// The slots with a vector at both servers, and the sums of both shares after a round trip
+    /// through bytes.
     fn close(self, shape: ReleaseShape) -> (Vec<u32>, Vec<i64>) {
         let [leader, helper] = self.rounds;
         let here: Vec<u32> = helper.slots().collect();
         let slots: Vec<u32> = leader.slots().filter(|slot| here.contains(slot)).collect();
-        let bytes = [leader, helper].map(|round| round.close(&slots).unwrap().to_bytes());
+        let close = |round: ServerRound, number| {
+            round.close(&slots, &mut SimNoise::new(seed(number))).unwrap().to_bytes()
+        };
+        let bytes = [close(leader, self.seeds[0]), close(helper, self.seeds[1])];
         let read = |server: usize| -> NoisedShare<Simulated> {
             self.sharing.read(SERVERS[server], (self.round, shape), &bytes[server]).unwrap()
         };
@@ -105,7 +106,7 @@ impl Servers {
     }
 }
 
-/// The sums of the plain mechanism with the noises of both servers.
+/// The sums of the plain mechanism with the noise of both servers.
 fn expected(
     sharing: &Sharing,
     at: (u64, ReleaseShape),
@@ -136,7 +137,7 @@ fn expected(
     sums
 }
 
-/// One thousand seeds: agents that are missing, that come twice, and that only one of the servers has.
+/// One thousand seeds, with agents that are missing, send twice, or reach only one of the servers.
 #[test]
 fn the_sum_is_that_of_the_lattice_bit_for_bit() {
     for number in 0..1000 {
@@ -157,7 +158,7 @@ fn the_sum_is_that_of_the_lattice_bit_for_bit() {
             let vector: Vec<f64> =
                 stream.normals(N_FEATURES as usize).iter().map(|x| scale * x).collect();
             match (number + 3 * u64::from(slot)) % 11 {
-                0 => continue, // it does not come
+                0 => continue, // it is missing
                 1 => servers.receive(slot, &vector, &[Server::Leader]),
                 2 => servers.receive(slot, &vector, &[Server::Helper]),
                 3 => {
@@ -177,7 +178,8 @@ fn the_sum_is_that_of_the_lattice_bit_for_bit() {
     }
 }
 
-/// A slot that the other server counts and this one has not is named, and the round is as it was.
+/// A server names a slot that the other server counts and it does not have, and its round is
+/// unchanged.
 #[test]
 fn a_server_closes_over_no_slot_that_it_does_not_have() {
     let sharing = sharing(Proof::L2, 1.0);
@@ -185,22 +187,63 @@ fn a_server_closes_over_no_slot_that_it_does_not_have() {
     let mut servers = Servers::begin(&sharing, at, [1, 2]);
     servers.receive(2, &[0.1; 4], &SERVERS);
     let [leader, helper] = servers.rounds;
-    let (leader, missing) = leader.close(&[2, 3]).unwrap_err();
-    assert_eq!(missing.slots, [3]);
-    let leader = leader.close(&[2]).unwrap();
-    // The servers counted different slots: nothing is made of their shares.
-    let helper = helper.close(&[]).unwrap();
+    let (leader, missing) = leader.close(&[2, 3], &mut SimNoise::new(seed(1))).unwrap_err();
+    assert_eq!(missing, NotClosed::Missing { slots: vec![3] });
+    let leader = leader.close(&[2], &mut SimNoise::new(seed(1))).unwrap();
+    // The servers counted different slots: their shares are not combined.
+    let helper = helper.close(&[], &mut SimNoise::new(seed(2))).unwrap();
     assert_eq!(combine(&leader, &helper), Err(ShareRefused::Slots { round: 4 }));
     assert!(combine(&leader, &leader).is_err());
+}
+
+/// A server's process with vectors of two agents is copied. One copy closes over both vectors, the
+/// other over one of them, and the other server gets both shares. With equal noise in both copies,
+/// their difference would reveal the complement of its own share of a raw vector (INV-29).
+#[test]
+fn copies_of_a_round_close_with_noise_of_their_own() {
+    let sharing = sharing(Proof::None, 4.0);
+    for shape in [ReleaseShape::Regions, ReleaseShape::Total] {
+        let at = (4, shape);
+        let context = Place { study: [3; 32], round: 4, slot: 0 }.context();
+        let vectors = [0.3, -0.2].map(|x| {
+            let report = sharing.share(&context, &[x; N_FEATURES as usize]).unwrap();
+            let key = SealingKey::from_seed(&[1; 32]);
+            let key = key.verification_key(&SealingKey::from_seed(&[2; 32]).public(), b"study");
+            let look = |server, share: &[u8]| {
+                let parts = (&report.nonce, report.public.as_slice(), share);
+                sharing.verify(server, key.as_ref().unwrap(), &context, parts).unwrap()
+            };
+            let (_, from_leader) = look(Server::Leader, &report.leader);
+            let (state, own) = look(Server::Helper, &report.helper);
+            let answer = sharing.decide(&context, &state, [&from_leader, &own]).unwrap();
+            sharing.accept(&context, state, &answer).unwrap()
+        });
+        // Both copies have the same history, and there is one source, as in a process.
+        let copies = [(); 2].map(|()| {
+            let mut round = sharing.begin(Server::Helper, at);
+            (0..).zip(&vectors).for_each(|(slot, vector)| round.keep(slot, vector.clone()));
+            round
+        });
+        let [first, second] = copies;
+        let mut source = SecureNoise::new();
+        let first = first.close(&[0, 1], &mut source).unwrap();
+        let second = second.close(&[0], &mut source).unwrap();
+        let noises = [first, second].map(|share: NoisedShare<Secure>| sharing.witnesses(&share));
+        // Witnesses hold only noise: equal ones would mean that the copies have the same noise. Two
+        // draws are equal once in a few hundred.
+        let n_equal =
+            noises[0].iter().zip(&noises[1]).filter(|(a, b)| a.to_bits() == b.to_bits()).count();
+        let n = noises[0].len();
+        assert!(n_equal < n, "{n_equal} of {n} numbers have the same noise");
+    }
 }
 
 #[test]
 fn shares_of_other_rounds_studies_and_kinds_are_refused() {
     let sharing = sharing(Proof::L2, 1.0);
     let at = (4, ReleaseShape::Regions);
-    let mut source = SimNoise::new(seed(3));
-    let round = sharing.begin(Server::Helper, at, &mut source).unwrap();
-    let bytes = round.close(&[]).unwrap().to_bytes();
+    let round = sharing.begin(Server::Helper, at);
+    let bytes = round.close(&[], &mut SimNoise::new(seed(3))).unwrap().to_bytes();
     assert_eq!(bytes.len(), sharing.share_size(at.1));
     let read = |server, at, bytes: &[u8]| sharing.read::<Simulated>(server, at, bytes);
     assert!(read(Server::Helper, at, &bytes).is_ok());
@@ -208,7 +251,7 @@ fn shares_of_other_rounds_studies_and_kinds_are_refused() {
     assert!(read(Server::Helper, (5, at.1), &bytes).is_err());
     assert!(read(Server::Helper, (4, ReleaseShape::Total), &bytes).is_err());
     assert!(read(Server::Helper, at, &bytes[1..]).is_err());
-    let secure = sharing.read::<fedbo_privacy::mechanism::Secure>(Server::Helper, at, &bytes);
+    let secure = sharing.read::<Secure>(Server::Helper, at, &bytes);
     assert!(secure.is_err());
     let other = self::sharing(Proof::LInf, 1.0);
     assert!(other.read::<Simulated>(Server::Helper, at, &bytes).is_err());
@@ -220,12 +263,12 @@ fn shares_of_other_rounds_studies_and_kinds_are_refused() {
         let mut changed = bytes.clone();
         changed[at] ^= 1;
         let found = read(Server::Helper, (4, ReleaseShape::Regions), &changed);
-        // The digest of the slots is compared with the other server's.
+        // The digest of the slots is compared only with the other server's.
         assert_eq!(found.is_ok(), at >= 52, "byte {at}");
     }
 }
 
-/// The rounds of one process make the same sums, and charge for the noise of one server.
+/// The rounds in one process make the same sums, and charge for the noise of one server.
 #[test]
 fn rounds_in_one_process_are_those_of_two_servers() {
     let sharing = sharing(Proof::L2, 1.5);

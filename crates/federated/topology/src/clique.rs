@@ -1,12 +1,12 @@
-//! The largest complete subgraph, on which the regret bound rests.
+//! The largest complete subgraph, which determines the regret bound.
 
 use crate::Graph;
 use crate::search::{Subgraph, Work};
 
-/// Words of bit sets that a search goes through at most: a few seconds.
+/// Limit on the words of bit sets that a search processes: a few seconds.
 const WORK_MAX: u64 = 1_000_000_000;
 
-/// A complete subgraph, and how large the largest can be.
+/// A complete subgraph, and an upper bound on the size of the largest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Clique {
     pub(crate) members: Vec<u32>,
@@ -14,38 +14,41 @@ pub struct Clique {
 }
 
 impl Clique {
-    /// Its agents, ascending; every two are joined.
+    /// The agents of the clique, ascending; all pairs are adjacent.
     pub fn members(&self) -> &[u32] {
         &self.members
     }
 
-    /// Number of its agents.
+    /// Number of agents.
     pub fn size(&self) -> usize {
         self.members.len()
     }
 
-    /// No complete subgraph has more agents than this.
+    /// Upper bound on the size of any complete subgraph.
     pub fn upper_bound(&self) -> usize {
         self.upper_bound
     }
 
-    /// Returns true if it is proved to be a largest one.
+    /// Returns true if the clique is proved to be a largest one.
     pub fn is_exact(&self) -> bool {
         self.members.len() == self.upper_bound
     }
 }
 
 impl Graph {
-    /// A largest complete subgraph G_max; beyond a limit of work the largest that was found, with an upper bound.
+    /// A largest complete subgraph G_max. If the work limit is reached, the largest one found, with
+    /// an upper bound.
     ///
-    /// Agents are peeled off in order of their degree among the rest (degeneracy order); each is searched together with those
-    /// peeled off after it, unless their colours show that it cannot lead further. Exact for a few hundred agents of any
-    /// density, and for far more where edges are few; the limit is reached after a few seconds.
+    /// Agents are removed in order of their degree among the remaining agents (degeneracy order).
+    /// Each is searched together with the agents removed after it, unless their colours rule out an
+    /// improvement. The result is exact for a few hundred agents of any density, and for far more
+    /// agents in sparse graphs. The work limit is reached after a few seconds.
     pub fn max_clique(&self) -> Clique {
         self.max_clique_within(WORK_MAX)
     }
 
-    /// Adds whoever is joined to all members, so that a clique that was found before the search was given up is maximal.
+    /// Adds every agent that is adjacent to all members, so that a clique from an interrupted
+    /// search is maximal.
     fn grow(&self, members: &mut Vec<u32>) {
         let Some(&least) = members.iter().min_by_key(|agent| self.degree(**agent)) else {
             return;
@@ -70,7 +73,7 @@ impl Graph {
         };
         let colors = self.colors(&order);
         let mut seen = vec![u32::MAX; order.len() + 1];
-        // Largest possible clique whose first agent in the order is this one.
+        // Upper bound on a clique with this agent as its first in the order.
         let mut bound = |agent: u32, later: &[u32]| -> usize {
             let mut is_new = |other: &&u32| {
                 let color = colors[**other as usize];
@@ -108,7 +111,8 @@ impl Graph {
         Clique { members, upper_bound }
     }
 
-    /// Agents in the order in which one with the fewest remaining neighbours is taken away again and again.
+    /// The agents in the order of repeated removal of an agent with the fewest remaining
+    /// neighbours.
     fn degeneracy_order(&self) -> Vec<u32> {
         let mut degrees: Vec<usize> = self.agents().map(|agent| self.degree(agent)).collect();
         let n_buckets = degrees.iter().max().map_or(1, |most| most + 1);
@@ -124,7 +128,8 @@ impl Graph {
                 fewest += 1;
                 continue;
             };
-            // An agent stands in the bucket of every degree that it has had; the smallest is met first.
+            // An agent is in the bucket of every degree that it has had. The smallest degree comes
+            // first.
             if std::mem::replace(&mut is_taken[agent as usize], true) {
                 continue;
             }
@@ -141,7 +146,8 @@ impl Graph {
         order
     }
 
-    /// A clique to begin with: from each of the agents with most later neighbours, those that fit, the last in the order first.
+    /// An initial clique. Starts from each of the agents with the most later neighbours, and adds
+    /// fitting agents, the last in the order first.
     fn greedy_clique(&self, order: &[u32], rank: &[usize]) -> Vec<u32> {
         const N_STARTS: usize = 16;
         let later = |agent: u32| {
@@ -153,7 +159,7 @@ impl Graph {
         let mut best = Vec::new();
         for &start in starts.iter().take(N_STARTS) {
             if best.len() > later(start).count() {
-                break; // neither this one nor those after it can do better
+                break; // neither this start nor the following ones can do better
             }
             let mut candidates: Vec<u32> = later(start).copied().collect();
             candidates.sort_unstable_by_key(|agent| usize::MAX - rank[*agent as usize]);
@@ -170,7 +176,8 @@ impl Graph {
         best
     }
 
-    /// A colour from 0 for each agent, so that neighbours differ: the smallest free one, from the end of the order.
+    /// A colour from 0 for each agent, different from its neighbours' colours: the smallest free
+    /// one, from the end of the order.
     fn colors(&self, order: &[u32]) -> Vec<usize> {
         const NONE: usize = usize::MAX;
         let mut colors = vec![NONE; order.len()];
@@ -199,7 +206,7 @@ mod tests {
     use crate::GraphSpec;
     use crate::graph::tests::all_graphs;
 
-    /// Size of the largest of all subsets that are complete.
+    /// Size of the largest complete subset, over all subsets.
     pub(crate) fn brute_force(graph: &Graph) -> usize {
         let n = graph.n_agents();
         let members = |set: u32| (0..n).filter(move |agent| set >> agent & 1 == 1);
@@ -218,7 +225,7 @@ mod tests {
         }
     }
 
-    /// Against all subsets: every graph of at most 6 agents, and random ones of 7 to 12.
+    /// Against all subsets: every graph of at most 6 agents, and random graphs of 7 to 12.
     #[test]
     fn the_largest_clique_is_that_of_brute_force() {
         let mut stream = Seed::new(1).stream(Purpose::Test, 0, 0);
@@ -237,7 +244,7 @@ mod tests {
         }
     }
 
-    /// Without work left, the bound still holds, and what was found is a clique.
+    /// If the work limit is reached, the bound still holds and the result is a clique.
     #[test]
     fn a_search_that_is_cut_short_brackets_the_truth() {
         let mut stream = Seed::new(2).stream(Purpose::Test, 0, 0);

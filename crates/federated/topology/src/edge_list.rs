@@ -1,41 +1,41 @@
-//! Lists of edges between agents with names: `from,to`, one a line.
+//! Lists of edges between named agents: `from,to`, one per line.
 
 use std::collections::HashMap;
 
 use crate::{Edge, Graph, GraphError};
 
-/// Most characters of an agent's name.
+/// Maximum number of characters of an agent's name.
 const NAME_CHARS_MAX: usize = 100;
 const HEADER: [&str; 2] = ["from", "to"];
 
-/// Agents with names, and the edges between them.
+/// Named agents and the edges between them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EdgeList {
-    /// Names, all different; agent i is `names[i]`.
+    /// Unique names; agent i is `names[i]`.
     pub names: Vec<String>,
     /// Edges by the agents' numbers, in the order of the list.
     pub edges: Vec<Edge>,
 }
 
-/// A defect of a list. Lines count from 1.
+/// An error in a list. Lines count from 1.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum EdgeListError {
     /// The first line is not the header.
     #[error("line 1: found {found:?}, expected the header from,to")]
     Header {
-        /// The line that stands there.
+        /// The first line.
         found: String,
     },
-    /// The text is no comma-separated values.
+    /// The text is not valid CSV.
     #[error("line {line}: {message}")]
     Syntax {
         /// Line.
         line: u64,
-        /// The reader's message.
+        /// The parser's message.
         message: String,
     },
-    /// A line with more or fewer than two fields.
+    /// The line does not have two fields.
     #[error("line {line}: {found} fields, expected two names, as in: a,b")]
     Fields {
         /// Line.
@@ -43,27 +43,27 @@ pub enum EdgeListError {
         /// The number of fields.
         found: usize,
     },
-    /// A name that cannot be one.
+    /// The name is not valid.
     #[error(
-        "line {line}: {name:?} is no name; expected 1 to {NAME_CHARS_MAX} characters without control characters"
+        "line {line}: {name:?} is not a name; expected 1 to {NAME_CHARS_MAX} characters without control characters"
     )]
     Name {
         /// Line.
         line: u64,
-        /// The name that stands there.
+        /// The invalid name.
         name: String,
     },
-    /// A name that is not on the roster.
+    /// The name is not on the roster.
     #[error("line {line}: there is no agent {name:?}{}", did_you_mean(nearest.as_deref()))]
     UnknownAgent {
         /// Line.
         line: u64,
-        /// The name that stands there.
+        /// The unknown name.
         name: String,
-        /// A name that differs by little, if there is one.
+        /// A similar name, if there is one.
         nearest: Option<String>,
     },
-    /// An edge from an agent to itself.
+    /// An edge joins an agent to itself.
     #[error(
         "line {line}: {name:?} is joined to itself; an agent always has its own observations, so remove the line"
     )]
@@ -73,18 +73,18 @@ pub enum EdgeListError {
         /// The agent.
         name: String,
     },
-    /// An edge that stands in an earlier line too; its direction does not matter.
+    /// The edge is repeated, in the same or the opposite direction.
     #[error(
-        "line {line}: the edge between {a:?} and {b:?} stands in line {first} already; remove one of the two"
+        "line {line}: the edge between {a:?} and {b:?} is already in line {first}; remove one of the two"
     )]
     RepeatedEdge {
         /// Line.
         line: u64,
         /// The earlier line.
         first: u64,
-        /// The name that stands first.
+        /// The first name on the line.
         a: String,
-        /// The other one.
+        /// The second name.
         b: String,
     },
     /// No line names an agent.
@@ -103,23 +103,25 @@ fn did_you_mean(nearest: Option<&str>) -> String {
 }
 
 impl EdgeList {
-    /// Reads a list with the header `from,to`; agents are numbered as they appear. A line `a,` names an agent without an edge.
+    /// Parses a list with the header `from,to`. Agents are numbered in order of appearance. A line
+    /// `a,` names an agent without edges.
     ///
     /// # Errors
-    /// The first line that cannot be used.
+    /// The first invalid line.
     pub fn parse(text: &str) -> Result<Self, EdgeListError> {
         Reader::new(&[], true).read(text)
     }
 
-    /// The same for agents that are known, numbered as on the roster, whose names differ.
+    /// Parses a list of known agents, numbered as on the roster. The names on the roster must be
+    /// unique.
     ///
     /// # Errors
-    /// The first line that cannot be used, also because it names another agent.
+    /// The first invalid line, including a line with an unknown agent.
     pub fn parse_among(text: &str, roster: &[&str]) -> Result<Self, EdgeListError> {
         Reader::new(roster, false).read(text)
     }
 
-    /// The graph.
+    /// Builds the graph.
     ///
     /// # Errors
     /// If there are too many agents or edges.
@@ -133,7 +135,7 @@ impl EdgeList {
 struct Reader {
     list: EdgeList,
     numbers: HashMap<String, u32>,
-    /// True if a name that is not known yet is a new agent's.
+    /// True if an unknown name adds an agent.
     is_open: bool,
 }
 
@@ -148,7 +150,7 @@ impl Reader {
     }
 
     fn read(mut self, text: &str) -> Result<EdgeList, EdgeListError> {
-        let text = text.trim_start_matches('\u{feff}'); // as spreadsheets begin a file
+        let text = text.trim_start_matches('\u{feff}'); // some spreadsheets write a byte order mark
         let mut reader = csv::ReaderBuilder::new()
             .has_headers(false)
             .flexible(true)
@@ -249,13 +251,13 @@ mod tests {
             ("from,to\n", "the list names no agent"),
             ("from,to\na,b\nb,c,d\n", "line 3: 3 fields, expected two"),
             ("from,to\na\n", "line 2: 1 fields"),
-            ("from,to\n,b\n", "line 2: \"\" is no name"),
-            ("from,to\n\"a\nb\",c\n", "line 2: \"a\\nb\" is no name"),
+            ("from,to\n,b\n", "line 2: \"\" is not a name"),
+            ("from,to\n\"a\nb\",c\n", "line 2: \"a\\nb\" is not a name"),
             (long.as_str(), "line 2: "),
             ("from,to\na,b\na,a\n", "line 3: \"a\" is joined to itself"),
             (
                 "from,to\na,b\nc,d\nb,a\n",
-                "line 4: the edge between \"b\" and \"a\" stands in line 2 already",
+                "line 4: the edge between \"b\" and \"a\" is already in line 2",
             ),
         ] {
             let error = EdgeList::parse(text).unwrap_err().to_string();

@@ -1,26 +1,26 @@
-//! Defects of a graph.
+//! Errors of graphs.
 
 use crate::graph::{N_AGENTS_MAX, N_EDGES_MAX};
 
-/// A graph that cannot be built. Agents are named by their numbers, from 0.
+/// A graph that cannot be built. Agents are identified by their numbers, from 0.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum GraphError {
-    /// No agent, or too many.
+    /// The number of agents is 0 or too large.
     #[error("a graph has 1 to {N_AGENTS_MAX} agents, not {n_agents}")]
     Agents {
-        /// The number of agents that was asked for.
+        /// The requested number of agents.
         n_agents: u64,
     },
-    /// More edges than are held in memory.
+    /// There are more edges than a graph can hold in memory.
     #[error(
         "about {n_edges} edges are more than the {N_EDGES_MAX} that a graph holds; take fewer agents, or a sparser graph"
     )]
     TooManyEdges {
-        /// The number of edges that there would be, for a random graph the mean.
+        /// The number of edges; the expected number for a random graph.
         n_edges: u64,
     },
-    /// An edge from an agent to itself.
+    /// An edge joins an agent to itself.
     #[error(
         "agent {agent} is joined to itself; an agent always has its own observations, so remove the edge"
     )]
@@ -28,17 +28,17 @@ pub enum GraphError {
         /// The agent.
         agent: u32,
     },
-    /// An edge names an agent that is not there.
+    /// An edge names an agent that does not exist.
     #[error(
         "an edge names agent {agent}, but the {n_agents} agents are numbered from 0; correct the edge"
     )]
     UnknownAgent {
-        /// The number in the edge.
+        /// The agent number in the edge.
         agent: u32,
         /// Number of agents.
         n_agents: u32,
     },
-    /// An edge stands twice; its direction does not matter.
+    /// An edge is repeated, in the same or the opposite direction.
     #[error("the edge between agents {a} and {b} is named twice; remove one of the two")]
     RepeatedEdge {
         /// The agent with the smaller number.
@@ -46,57 +46,57 @@ pub enum GraphError {
         /// The other one.
         b: u32,
     },
-    /// A number of columns that makes no grid.
+    /// The number of columns does not make a grid.
     #[error("columns = {columns}, expected 1 to {n_agents}, the number of agents")]
     Columns {
-        /// The number of columns that was given.
+        /// The given number of columns.
         columns: u32,
         /// Number of agents.
         n_agents: u32,
     },
-    /// A probability of edges out of its range.
+    /// The edge probability is out of range.
     #[error("edge_prob = {edge_prob}, expected a number above 0 and at most 1")]
     EdgeProb {
-        /// The probability that was given.
+        /// The given probability.
         edge_prob: f64,
     },
-    /// A degree from which no small world can be made.
+    /// The degree does not make a small world.
     #[error(
         "degree = {degree}, expected an even number from 2 that is smaller than the number of agents, {n_agents}"
     )]
     Degree {
-        /// The degree that was given.
+        /// The given degree.
         degree: u32,
         /// Number of agents.
         n_agents: u32,
     },
-    /// A probability of rewiring out of its range.
+    /// The rewiring probability is out of range.
     #[error("rewiring = {rewiring}, expected a number from 0 to 1")]
     Rewiring {
-        /// The probability that was given.
+        /// The given probability.
         rewiring: f64,
     },
-    /// Random edges so rare that agents without a neighbour are certain.
+    /// Random edges are so rare that isolated agents are certain.
     #[error(
         "with edge_prob = {edge_prob} about {isolated} of {n_agents} agents would have no neighbour, so no draw can be expected to \
-         be connected; from edge_prob = {enough} on most are"
+         be connected; most are if edge_prob = {enough} or more"
     )]
     TooSparse {
-        /// The probability that was given.
+        /// The given probability.
         edge_prob: f64,
-        /// Mean number of agents without a neighbour, rounded.
+        /// Expected number of isolated agents, rounded.
         isolated: u64,
         /// Number of agents.
         n_agents: u32,
-        /// A probability with which draws are likely to be connected.
+        /// A probability that makes connected draws likely.
         enough: f64,
     },
-    /// None of many random graphs was connected.
+    /// None of the drawn random graphs was connected.
     #[error("none of {n_draws} random graphs was connected; {remedy}")]
     NotConnected {
-        /// The number of graphs that were drawn.
+        /// The number of drawn graphs.
         n_draws: u32,
-        /// The change that would help.
+        /// A change that helps.
         remedy: String,
     },
 }

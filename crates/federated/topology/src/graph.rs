@@ -2,31 +2,32 @@
 
 use crate::GraphError;
 
-/// Most agents of a graph.
+/// Maximum number of agents of a graph.
 pub const N_AGENTS_MAX: u32 = 100_000;
-/// Most edges of a graph: 160 MB.
+/// Maximum number of edges of a graph: 160 MB.
 pub const N_EDGES_MAX: usize = 20_000_000;
 
-/// Two different agents that are joined; where this crate returns one, the smaller number stands first.
+/// Two different, adjacent agents. Edges returned by this crate have the smaller number first.
 pub type Edge = (u32, u32);
 
-/// A simple undirected graph of n agents, numbered from 0; it never changes.
+/// An immutable simple undirected graph of n agents, numbered from 0.
 ///
-/// G = (V, E), |V| = n from 1 to [`N_AGENTS_MAX`], at most [`N_EDGES_MAX`] edges, none from an agent to itself. N(i) is
-/// [`Graph::neighbours`].
+/// G = (V, E), |V| = n from 1 to [`N_AGENTS_MAX`], at most [`N_EDGES_MAX`] edges, no self-loops.
+/// N(i) is [`Graph::neighbours`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Graph {
-    /// The index in `neighbours` at which the neighbours of each agent begin; n + 1 entries.
+    /// Offset of each agent's neighbours in `neighbours`; n + 1 entries.
     starts: Vec<usize>,
-    /// Neighbours of all agents in turn, ascending within each.
+    /// Neighbours of all agents in turn, ascending for each agent.
     neighbours: Vec<u32>,
 }
 
 impl Graph {
-    /// The graph of these edges, in any order and direction.
+    /// Builds the graph of these edges, in any order and direction.
     ///
     /// # Errors
-    /// If there is no agent, or too many, an edge joins an agent to itself, names an agent that is not there, or stands twice.
+    /// If the number of agents or edges is out of range, or an edge is a self-loop, names an
+    /// unknown agent, or is repeated.
     pub fn from_edges(n_agents: u32, edges: &[Edge]) -> Result<Self, GraphError> {
         check_agents(n_agents)?;
         check_edges(edges.len() as u64)?;
@@ -77,7 +78,7 @@ impl Graph {
         0..self.n_agents()
     }
 
-    /// N(i): the agents that are joined to this one, ascending, without itself.
+    /// N(i): the agents adjacent to this one, ascending, without the agent itself.
     ///
     /// # Panics
     /// If there is no such agent.
@@ -94,7 +95,7 @@ impl Graph {
         self.neighbours(agent).len()
     }
 
-    /// Returns true if two agents are joined; false if one of them is not there.
+    /// Returns true if two agents are adjacent; false if one of them does not exist.
     pub fn has_edge(&self, a: u32, b: u32) -> bool {
         a < self.n_agents() && self.neighbours(a).binary_search(&b).is_ok()
     }
@@ -107,10 +108,10 @@ impl Graph {
         })
     }
 
-    /// The same graph with one more edge.
+    /// This graph with one more edge.
     ///
     /// # Errors
-    /// As [`Graph::from_edges`].
+    /// Same as [`Graph::from_edges`].
     pub fn with_edge(&self, edge: Edge) -> Result<Self, GraphError> {
         let edges: Vec<Edge> = self.edges().chain([edge]).collect();
         Self::from_edges(self.n_agents(), &edges)
@@ -132,7 +133,7 @@ pub(crate) fn check_edges(n_edges: u64) -> Result<(), GraphError> {
 pub(crate) mod tests {
     use super::*;
 
-    /// Every graph of n agents, n(n − 1)/2 being at most 15.
+    /// All graphs of n agents, for n(n − 1)/2 of at most 15.
     pub(crate) fn all_graphs(n_agents: u32) -> impl Iterator<Item = Graph> {
         let pairs: Vec<Edge> = (0..n_agents).flat_map(|b| (0..b).map(move |a| (a, b))).collect();
         (0_u32..1 << pairs.len()).map(move |chosen| {

@@ -1,4 +1,4 @@
-//! The positions of agents in a picture.
+//! Positions of agents in a picture.
 
 use std::f64::consts::TAU;
 
@@ -7,12 +7,13 @@ use fedbo_streams::Stream;
 use crate::Graph;
 use crate::paths::UNREACHED;
 
-/// Passes over all pairs of agents.
+/// Number of passes over all pairs of agents.
 const N_PASSES: u32 = 60;
-/// Step of the last pass.
+/// Step size of the last pass.
 const LAST_STEP: f64 = 0.05;
 
-/// Agents on a circle of radius 1 around the origin, the first at the top, clockwise (y grows downwards).
+/// Positions on a circle of radius 1 around the origin, the first at the top, clockwise (y grows
+/// downwards).
 pub fn circle(n_agents: u32) -> Vec<[f64; 2]> {
     let place = |agent: u32| {
         let angle = TAU * f64::from(agent) / f64::from(n_agents);
@@ -21,11 +22,13 @@ pub fn circle(n_agents: u32) -> Vec<[f64; 2]> {
     (0..n_agents).map(place).collect()
 }
 
-/// Places whose distances are as close as can be to the numbers of edges between agents, one edge being of length about 1.
+/// Positions with distances as close as possible to the graph distances of the agents. One edge has
+/// a length of about 1.
 ///
-/// Minimizes Σ_{i<j} (‖x_i − x_j‖ / d_ij − 1)² over the places x by stochastic gradient descent, pair by pair, with steps that
-/// shrink from d_max² (Zheng, Pawar & Goodman 2018). Agents that do not reach each other are kept a little farther apart than any
-/// that do. Cost O(n²) a pass, 60 passes: meant for up to a few thousand agents.
+/// Minimizes Σ_{i<j} (‖x_i − x_j‖ / d_ij − 1)² over the positions x by stochastic gradient descent,
+/// pair by pair, with steps that decrease from d_max² (Zheng, Pawar & Goodman 2018). Agents without
+/// a path between them are kept a little farther apart than any connected pair. Costs O(n²) per
+/// pass, with 60 passes: meant for up to a few thousand agents.
 pub fn layout(graph: &Graph, stream: &mut Stream) -> Vec<[f64; 2]> {
     let n_agents = graph.n_agents() as usize;
     let mut places = circle(graph.n_agents());
@@ -77,7 +80,7 @@ mod tests {
         (a[0] - b[0]).hypot(a[1] - b[1])
     }
 
-    /// A path can be drawn with all distances as they are, and of a grid all edges are about as long.
+    /// A path is drawn with its exact distances, and the edges of a grid have similar lengths.
     #[test]
     fn distances_in_the_picture_are_those_of_the_graph() {
         let mut stream = Seed::new(6).stream(Purpose::Test, 0, 0);

@@ -1,7 +1,8 @@
-//! Communication graphs of agents, their descriptions, and the numbers that say how well they connect.
+//! Communication graphs of agents, their descriptions, and measures of their connectivity.
 //!
-//! Decides what a graph is, how random ones are drawn, and where agents stand in a picture of one. Knows nothing of Gaussian
-//! processes, rounds or sockets. Start at [`Graph`] and [`GraphSpec`], then [`Clique`].
+//! Defines graphs, draws random graphs, and computes the layout of agents in a picture. Independent
+//! of Gaussian processes, rounds and sockets. Start at [`Graph`] and [`GraphSpec`], then read
+//! [`Clique`].
 
 mod clique;
 mod edge_list;

@@ -1,14 +1,14 @@
-//! The agents that reach each other, and the number of edges between them.
+//! Connected components and shortest paths.
 
 use std::collections::VecDeque;
 
 use crate::Graph;
 
-/// The distance of an agent that cannot be reached.
+/// The distance of an unreachable agent.
 pub(crate) const UNREACHED: u32 = u32::MAX;
 
 impl Graph {
-    /// Sets of agents that reach each other, each ascending, ordered by their first agents. Cost O(n + |E|).
+    /// Connected components, each ascending, ordered by their first agents. Costs O(n + |E|).
     pub fn components(&self) -> Vec<Vec<u32>> {
         let mut distances = vec![UNREACHED; self.n_agents() as usize];
         let mut components = Vec::new();
@@ -22,13 +22,13 @@ impl Graph {
         components
     }
 
-    /// Returns true if every agent reaches every other.
+    /// Returns true if there is a path between every two agents.
     pub fn is_connected(&self) -> bool {
         let mut distances = vec![UNREACHED; self.n_agents() as usize];
         self.reach(0, &mut distances).len() == distances.len()
     }
 
-    /// Edges between each agent and this one; none where there is no path. Cost O(n + |E|).
+    /// Number of edges between each agent and this one; `None` without a path. Costs O(n + |E|).
     ///
     /// # Panics
     /// If there is no such agent.
@@ -39,11 +39,13 @@ impl Graph {
         distances.into_iter().map(known).collect()
     }
 
-    /// Largest number of edges between two agents, on shortest paths; none if the graph is not connected.
+    /// Maximum number of edges on a shortest path between two agents; `None` if the graph is not
+    /// connected.
     ///
-    /// A breadth-first search from agent v bounds all eccentricities: e(w) ≤ d(v, w) + e(v). The search goes on where the bound
-    /// is largest until none exceeds the largest eccentricity found (Takes & Kosters 2011). Few searches are enough for most
-    /// graphs; a ring needs one an agent, O(n²).
+    /// A breadth-first search from agent v bounds all eccentricities: e(w) ≤ d(v, w) + e(v). The
+    /// next search starts at the agent with the largest bound, until no bound exceeds the largest
+    /// eccentricity found (Takes & Kosters 2011). Most graphs need few searches; a ring needs one
+    /// per agent, O(n²).
     pub fn diameter(&self) -> Option<u32> {
         let n_agents = self.n_agents() as usize;
         let mut bounds = vec![UNREACHED; n_agents];
@@ -67,14 +69,15 @@ impl Graph {
         }
     }
 
-    /// The agent with the largest bound, of equal ones that with most neighbours.
+    /// The agent with the largest bound; ties go to the agent with the most neighbours.
     fn widest(&self, bounds: &[u32]) -> (u32, u32) {
         let widest =
             self.agents().max_by_key(|agent| (bounds[*agent as usize], self.degree(*agent)));
         widest.map_or((0, 0), |agent| (agent, bounds[agent as usize]))
     }
 
-    /// Fills in the distances of all agents that `agent` reaches, and returns these, nearest first.
+    /// Fills in the distances of all agents reachable from `agent`, and returns these agents,
+    /// nearest first.
     pub(crate) fn reach(&self, agent: u32, distances: &mut [u32]) -> Vec<u32> {
         let mut reached = vec![agent];
         let mut queue = VecDeque::from([agent]);
@@ -98,7 +101,7 @@ mod tests {
     use super::*;
     use crate::graph::tests::all_graphs;
 
-    /// Floyd and Warshall's algorithm, none where there is no path.
+    /// Floyd and Warshall's algorithm; `None` without a path.
     #[expect(clippy::needless_range_loop, reason = "as the algorithm is written")]
     fn all_distances(graph: &Graph) -> Vec<Vec<Option<u32>>> {
         let n = graph.n_agents() as usize;
@@ -124,7 +127,7 @@ mod tests {
         d
     }
 
-    /// Against all shortest paths, on every graph of at most 5 agents.
+    /// Against all shortest paths, for every graph of at most 5 agents.
     #[test]
     fn paths_agree_with_floyd_and_warshall() {
         for graph in (1..=5).flat_map(all_graphs) {

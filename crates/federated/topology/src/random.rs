@@ -7,12 +7,13 @@ use fedbo_streams::Stream;
 use crate::graph::check_edges;
 use crate::{Edge, GraphError};
 
-/// Graphs that are drawn before one that is connected is given up.
+/// Maximum number of draws before giving up.
 const N_DRAWS_MAX: u32 = 1_000;
-/// Mean number of agents without a neighbour from which no draw is tried: one without any would be met once in e^25.
+/// Expected number of isolated agents above which no graph is drawn: only one draw in e^25 would
+/// have none.
 const ISOLATED_MAX: f64 = 25.0;
 
-/// G(n, p) given that it is connected: edges independent with probability p (Gilbert 1959).
+/// G(n, p) conditional on connectedness: edges are independent with probability p (Gilbert 1959).
 ///
 /// Gaps between edges are geometric, so a draw costs O(n + |E|) (Batagelj & Brandes 2005).
 pub(crate) fn erdos_renyi(
@@ -39,17 +40,18 @@ pub(crate) fn erdos_renyi(
     connected(n_agents, || gilbert(n_agents, edge_prob, stream)).ok_or_else(|| {
         GraphError::NotConnected {
             n_draws: N_DRAWS_MAX,
-            remedy: format!("raise edge_prob; from {enough} on most are"),
+            remedy: format!("raise edge_prob; most are connected from {enough} on"),
         }
     })
 }
 
-/// The probability with which about half an agent has no neighbour, n (1 − p)^(n−1) = 1/2, rounded up to two digits.
+/// The probability for an expected number of isolated agents of one half, n (1 − p)^(n−1) = 1/2,
+/// rounded up to two digits.
 fn enough_prob(n: f64) -> f64 {
     let exact = -libm::expm1(libm::log(0.5 / n) / (n - 1.0).max(1.0));
     let unit = libm::pow(10.0, libm::floor(libm::log10(exact)) - 1.0);
     let digits = libm::ceil(exact / unit);
-    // Dividing by a whole power of ten gives the number nearest to the decimal one.
+    // Division by a whole power of ten gives the number nearest to the decimal one.
     (digits / libm::rint(1.0 / unit)).min(1.0)
 }
 
@@ -78,8 +80,8 @@ fn gilbert(n_agents: u32, edge_prob: f64, stream: &mut Stream) -> Vec<Edge> {
     edges
 }
 
-/// A ring lattice of this degree, each of whose edges is moved at one end with probability `rewiring`, given that the outcome is
-/// connected (Watts & Strogatz 1998).
+/// A ring lattice of this degree, with each edge moved at one end with probability `rewiring`,
+/// conditional on connectedness (Watts & Strogatz 1998).
 pub(crate) fn small_world(
     n_agents: u32,
     degree: u32,
@@ -131,10 +133,10 @@ fn watts_strogatz(n_agents: u32, degree: u32, rewiring: f64, stream: &mut Stream
     (0..n_agents).zip(&neighbours).flat_map(later).collect()
 }
 
-/// The first of [`N_DRAWS_MAX`] draws whose graph is connected.
+/// The first of [`N_DRAWS_MAX`] draws with a connected graph.
 fn connected(n_agents: u32, mut draw: impl FnMut() -> Vec<Edge>) -> Option<Vec<Edge>> {
     let is_connected = |edges: &Vec<Edge>| {
-        // Union and find, with halved paths.
+        // Union-find with path halving.
         let mut parents: Vec<u32> = (0..n_agents).collect();
         let mut n_parts = n_agents;
         for &(a, b) in edges {
@@ -185,8 +187,8 @@ mod tests {
         Seed::new(11).stream(Purpose::Test, index, 0)
     }
 
-    /// Each of the 10 pairs of 5 agents is joined in a share p of 20,000 draws, and two pairs together in p², within five
-    /// standard errors.
+    /// Each of the 10 pairs of 5 agents is adjacent in a share p of 20,000 draws, and two pairs
+    /// together in a share p², within five standard errors.
     #[test]
     fn edges_are_independent_with_the_given_probability() {
         let (n_draws, p) = (20_000, 0.3);
@@ -242,7 +244,8 @@ mod tests {
             graph.edges().filter(far).count()
         };
         assert_eq!(moved(0.0), 0);
-        // 600 edges, each moved with probability 0.3, and then far away with probability 193/199 or a little more.
+        // 600 edges, each moved with probability 0.3, and then to a distant agent with probability
+        // 193/199 or a little more.
         let share = 180.0 * 193.0 / 199.0;
         let some = f64::from(u32::try_from(moved(0.3)).expect("at most 600"));
         assert!((some - share).abs() < 5.0 * 126_f64.sqrt(), "{some}");

@@ -1,8 +1,8 @@
-//! The search for a large clique among few agents: branch and bound on bit sets.
+//! Search for a large clique among few agents: branch and bound on bit sets.
 
 use crate::Graph;
 
-/// The work that a search has left, in words of bit sets.
+/// The remaining work of a search, in words of bit sets.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Work {
     left: u64,
@@ -22,23 +22,24 @@ impl Work {
     }
 }
 
-/// The subgraph of some agents as rows of bits; those with most neighbours in it come first.
+/// An induced subgraph as rows of bits. Agents with the most neighbours in it come first.
 pub(crate) struct Subgraph {
     agents: Vec<u32>,
     n_words: usize,
     rows: Vec<u64>,
 }
 
-/// One level of the search: the candidates, and the order in which they are tried.
+/// One level of the search: the candidates and their order.
 struct Level {
     candidates: Vec<u64>,
-    /// Candidates with their colours, ascending; those of small colours, which cannot lead to more, are left out.
+    /// Candidates with their colours, ascending. Small colours, which cannot lead to a larger
+    /// clique, are omitted.
     colored: Vec<(u32, u32)>,
 }
 
 impl Subgraph {
-    /// The subgraph of these agents, which differ. `places` has an entry `u32::MAX` for every agent of the graph, and has so
-    /// afterwards.
+    /// The subgraph of these distinct agents. `places` is scratch space: it must hold `u32::MAX`
+    /// for every agent of the graph, and does so again afterwards.
     pub(crate) fn of(graph: &Graph, agents: &[u32], places: &mut [u32], work: &mut Work) -> Self {
         let mut agents = agents.to_vec();
         let degrees = |agents: &[u32], places: &mut [u32]| -> Vec<usize> {
@@ -79,7 +80,7 @@ impl Subgraph {
         &self.rows[place as usize * self.n_words..][..self.n_words]
     }
 
-    /// All its agents, as candidates of a search.
+    /// All agents of the subgraph, as candidates of a search.
     pub(crate) fn all(&self) -> Vec<u64> {
         let mut all = vec![0_u64; self.n_words];
         for place in 0..self.agents.len() {
@@ -88,22 +89,23 @@ impl Subgraph {
         all
     }
 
-    /// Agents that are joined to both of those in these places.
+    /// Agents adjacent to both agents at these places.
     pub(crate) fn common(&self, a: u32, b: u32) -> Vec<u64> {
         let both = self.row(a).iter().zip(self.row(b));
         both.map(|(a, b)| a & b).collect()
     }
 
-    /// Its agents in the order of their places.
+    /// The agents of the subgraph in the order of their places.
     pub(crate) fn agents(&self) -> &[u32] {
         &self.agents
     }
 
-    /// A clique among candidates with more than `size` agents: the largest, or the first with at least `enough`; none if there
-    /// is none.
+    /// A clique among candidates with more than `size` agents: the largest, or the first with at
+    /// least `enough`. `None` if there is none.
     ///
-    /// Whoever asks looks at `work` afterwards: if it is spent, the search was not completed. Colours are handed out greedily so
-    /// that neighbours differ; k colours hold no clique of more than k agents (Tomita & Seki 2003; San Segundo et al. 2011).
+    /// The caller must check `work` afterwards: if it is spent, the search was not completed.
+    /// Colours are assigned greedily so that neighbours differ; k colours hold no clique of more
+    /// than k agents (Tomita & Seki 2003; San Segundo et al. 2011).
     pub(crate) fn clique_above(
         &self,
         candidates: Vec<u64>,
@@ -147,7 +149,8 @@ impl Subgraph {
         Some(places.iter().map(|p| self.agents[*p as usize]).collect())
     }
 
-    /// Colours the candidates; those with colours up to `needed` cannot be the last of a clique with more than `needed` of them.
+    /// Colours the candidates. A candidate with a colour up to `needed` cannot be the last of a
+    /// clique with more than `needed` agents.
     fn level(&self, candidates: Vec<u64>, needed: usize, work: &mut Work) -> Level {
         let mut uncolored = candidates.clone();
         let mut colored = Vec::new();

@@ -1,4 +1,4 @@
-//! Graphs by name: the regular ones, random ones, and lists of edges.
+//! Graphs by name: regular graphs, random graphs, and lists of edges.
 
 use std::fmt;
 
@@ -7,45 +7,48 @@ use fedbo_streams::Stream;
 use crate::graph::{check_agents, check_edges};
 use crate::{Edge, Graph, GraphError, random};
 
-/// The rule by which the graph of some number of agents is made.
+/// A rule that makes a graph for a given number of agents.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum GraphSpec {
-    /// Agent 0 in the centre, joined to all others.
+    /// Agent 0 in the centre, adjacent to all others.
     Star,
-    /// Each agent joined to the next, the last to the first.
+    /// Each agent adjacent to the next, the last to the first.
     Ring,
-    /// Every two agents joined.
+    /// All pairs of agents adjacent.
     Complete,
-    /// Nobody joined to anybody.
+    /// No edges.
     Edgeless,
-    /// Agents row by row, each joined to those beside, above and below it; the last row may be partial.
+    /// Agents row by row, each adjacent to its horizontal and vertical neighbours. The last row may
+    /// be partial.
     Grid {
-        /// Agents of a row, from 1 to n; by default ⌈√n⌉.
+        /// Number of agents per row, from 1 to n; by default ⌈√n⌉.
         columns: Option<u32>,
     },
-    /// Every two agents joined with the same probability, drawn again until the graph is connected.
+    /// Every pair of agents adjacent with the same probability. Draws are repeated until the graph
+    /// is connected.
     ErdosRenyi {
         /// Probability of an edge, above 0 and at most 1.
         edge_prob: f64,
     },
-    /// A ring in which each agent is joined to its nearest ones, with some edges moved to random agents, drawn again until the
-    /// graph is connected (Watts & Strogatz 1998).
+    /// A ring with each agent adjacent to its nearest agents, and with some edges moved to random
+    /// agents (Watts & Strogatz 1998). Draws are repeated until the graph is connected.
     SmallWorld {
-        /// Neighbours of each agent before edges are moved: even, from 2, below n.
+        /// Number of neighbours of each agent before edges are moved: even, at least 2, below n.
         degree: u32,
         /// Probability that an edge is moved, from 0 to 1.
         rewiring: f64,
     },
-    /// These edges.
+    /// The given edges.
     Edges(Vec<Edge>),
 }
 
 impl GraphSpec {
-    /// The graph of `n_agents` agents; random ones are drawn from `stream`, which the others leave alone.
+    /// Builds the graph of `n_agents` agents. Only random graphs draw from `stream`.
     ///
     /// # Errors
-    /// If a number is out of its range, there would be too many edges, or no random graph is connected.
+    /// If a parameter is out of range, there would be too many edges, or no draw of a random graph
+    /// is connected.
     pub fn build(&self, n_agents: u32, stream: &mut Stream) -> Result<Graph, GraphError> {
         check_agents(n_agents)?;
         let edges = match self {
@@ -68,7 +71,7 @@ impl GraphSpec {
         Graph::from_edges(n_agents, &edges)
     }
 
-    /// Returns true if the graph depends on the stream that it is built from.
+    /// Returns true if the graph depends on the stream.
     pub fn is_random(&self) -> bool {
         matches!(self, Self::ErdosRenyi { .. } | Self::SmallWorld { .. })
     }
@@ -133,7 +136,7 @@ mod tests {
         spec.build(n_agents, &mut stream).expect("a graph")
     }
 
-    /// Numbers of edges and diameters in closed form.
+    /// Numbers of edges and diameters against their closed forms.
     #[test]
     fn regular_graphs_have_their_edges_and_diameters() {
         for n in 1..=40_u32 {
@@ -149,7 +152,7 @@ mod tests {
             assert_eq!(facts(GraphSpec::Ring), ring);
             assert_eq!(facts(GraphSpec::Edgeless), (0, (n == 1).then_some(0)));
             for columns in 1..=n {
-                // A partial row adds an edge upwards for each of its agents, and one fewer along it.
+                // A partial row adds one vertical edge per agent, and one fewer along the row.
                 let (rows, rest) = (n / columns, n % columns);
                 let along = rows * (columns - 1) + rest.saturating_sub(1);
                 let expected = along + (n - columns);

@@ -1,17 +1,18 @@
-//! Eigenvalues of a graph's Laplacian: how quickly news spreads.
+//! Eigenvalues of a graph's Laplacian, a measure of how fast information spreads.
 
 use faer::linalg::solvers::SelfAdjointEigen;
 use faer::{Mat, Side};
 
 use crate::{Edge, Graph};
 
-/// Most agents of a graph whose eigenvalues are computed.
+/// Maximum number of agents for the computation of eigenvalues.
 pub const N_SPECTRUM_MAX: u32 = 2_000;
 
 /// Eigenvalues λ_1 = 0 ≤ λ_2 ≤ … ≤ λ_n of the Laplacian, with eigenvectors.
 ///
-/// L = D − A, with degrees D and adjacency A. λ_2 is the algebraic connectivity (Fiedler 1973): above 0 exactly if the graph is
-/// connected, and the larger the faster averages over neighbours agree.
+/// L = D − A, with degrees D and adjacency A. λ_2 is the algebraic connectivity (Fiedler 1973). It
+/// is above 0 if and only if the graph is connected; the larger it is, the faster averages over
+/// neighbours agree.
 pub struct Spectrum {
     values: Vec<f64>,
     /// Row j is the unit eigenvector of `values[j]`.
@@ -26,16 +27,16 @@ impl std::fmt::Debug for Spectrum {
 }
 
 impl Graph {
-    /// The Laplacian's eigenvalues and eigenvectors, dense: O(n³). None with one agent, more than
-    /// [`N_SPECTRUM_MAX`], or if the decomposition does not converge.
+    /// The eigenvalues and eigenvectors of the Laplacian, dense: O(n³). `None` with one agent, with
+    /// more than [`N_SPECTRUM_MAX`], or if the decomposition does not converge.
     pub fn spectrum(&self) -> Option<Spectrum> {
         let laplacian = self.laplacian()?;
         let eigen = laplacian.self_adjoint_eigen(Side::Lower).ok()?;
         Some(Spectrum::of(&eigen, self.components().len()))
     }
 
-    /// λ_2 of the Laplacian, 0 if the graph is not connected. None with one agent, more than [`N_SPECTRUM_MAX`], or if
-    /// the decomposition does not converge.
+    /// λ_2 of the Laplacian, 0 if the graph is not connected. `None` with one agent, with more than
+    /// [`N_SPECTRUM_MAX`], or if the decomposition does not converge.
     pub fn algebraic_connectivity(&self) -> Option<f64> {
         let laplacian = self.laplacian()?;
         if !self.is_connected() {
@@ -81,13 +82,13 @@ impl Spectrum {
         self.values[1]
     }
 
-    /// λ_2 with one more edge between agents that are not joined yet.
+    /// λ_2 after adding an edge between two agents that are not adjacent yet.
     ///
-    /// L' = L + z zᵀ with z = e_a − e_b has the roots μ of 1 + Σ_j (u_jᵀ z)² / (λ_j − μ) as eigenvalues, of which one lies in
-    /// `[λ_2, λ_3]` (Golub 1973, section 5). Cost O(n).
+    /// The eigenvalues of L' = L + z zᵀ with z = e_a − e_b are the roots μ of 1 + Σ_j (u_jᵀ z)² /
+    /// (λ_j − μ). One of them lies in `[λ_2, λ_3]` (Golub 1973, section 5). Costs O(n).
     ///
     /// # Panics
-    /// If an agent is not there.
+    /// If an agent does not exist.
     pub fn algebraic_connectivity_with(&self, (a, b): Edge) -> f64 {
         if self.n_components > 2 {
             return 0.0;
@@ -105,7 +106,8 @@ impl Spectrum {
             Some(third) => (self.values[1], *third),
             None => (self.values[1], self.values[1] + 2.0), // the trace grows by 2
         };
-        // Within rounding of a multiple eigenvalue, or of one whose vector the edge does not see, there is no root between.
+        // There is no root in between if λ_2 and λ_3 are equal within rounding, or if z is
+        // orthogonal to the eigenvector.
         for _ in 0..60 {
             let middle = f64::midpoint(low, high);
             if secular(middle) < 0.0 {
@@ -133,8 +135,8 @@ mod tests {
         spec.build(n_agents, &mut stream).expect("a graph")
     }
 
-    /// λ_2 in closed form: 1 of a star, n of a complete graph, 2 − 2 cos(2π/n) of a ring, and 2 − 2 cos(π/k) of a grid whose
-    /// longer side has k agents.
+    /// λ_2 in closed form: 1 for a star, n for a complete graph, 2 − 2 cos(2π/n) for a ring, and 2
+    /// − 2 cos(π/k) for a grid with k agents on its longer side.
     #[test]
     fn algebraic_connectivity_has_its_closed_forms() {
         for n in 3..=24_u32 {
@@ -159,7 +161,8 @@ mod tests {
         assert_eq!(large.algebraic_connectivity(), None);
     }
 
-    /// Against a new decomposition, for every edge that is missing from every graph of at most 5 agents and some larger ones.
+    /// Against a new decomposition, for every missing edge of every graph of at most 5 agents and
+    /// of some larger ones.
     #[test]
     fn one_more_edge_is_answered_without_a_new_decomposition() {
         let larger = [

@@ -1,37 +1,40 @@
-//! Edges that would make the largest clique larger.
+//! Edges that would enlarge the largest clique.
 
 use crate::search::{Subgraph, Work};
 use crate::{Clique, Edge, Graph};
 
-/// Words of bit sets and neighbours that a search goes through at most: a few seconds.
+/// Limit on the words of bit sets and neighbours that a search processes: a few seconds.
 const WORK_MAX: u64 = 1_000_000_000;
-/// Most agents of a graph that is searched as one matrix of bits, 2 MB.
+/// Maximum number of agents of a graph that is searched as one bit matrix, 2 MB.
 const N_MATRIX_MAX: u32 = 4_096;
 
-/// Edges each of which, added alone, raises the largest clique by one agent.
+/// Edges that each, when added alone, enlarge the largest clique by one agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RaisingEdges {
-    /// The edges that were found, ascending.
+    /// The edges found, ascending.
     pub edges: Vec<Edge>,
-    /// True if there are no others: neither the limit on their number nor the limit on work was reached.
+    /// True if there are no others: neither the limit on their number nor the work limit was
+    /// reached.
     pub is_complete: bool,
 }
 
-/// An agent that could join a clique, and the edges that it would need.
+/// An agent that could join a clique, and the edges that it needs for this.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Extension {
     /// The agent.
     pub agent: u32,
-    /// Its missing edges to members, each with the smaller number first.
+    /// Its missing edges to members, smaller number first.
     pub edges: Vec<Edge>,
 }
 
 impl Graph {
-    /// The edges {a, b} whose addition gives a clique with more agents than `clique`, at most `limit` of them.
+    /// The edges {a, b} that, when added, give a clique with more agents than `clique`; at most
+    /// `limit` of them.
     ///
-    /// A clique with the new edge holds a, b and a clique of their common neighbours. So with a largest clique of ω agents the
-    /// edge raises it if and only if the common neighbours hold ω − 1 of them; no edge raises it by more than one. If the
-    /// clique was not proved to be a largest one, the edges give one with more agents than it has all the same.
+    /// A clique with the new edge consists of a, b and a clique of their common neighbours. For a
+    /// largest clique of ω agents, the edge therefore enlarges it if and only if the common
+    /// neighbours contain a clique of ω − 1 agents. No edge adds more than one agent. If `clique`
+    /// is not proved to be a largest one, the edges still give a clique with more agents.
     pub fn edges_that_raise(&self, clique: &Clique, limit: usize) -> RaisingEdges {
         self.edges_that_raise_within(clique, limit, WORK_MAX)
     }
@@ -56,11 +59,11 @@ impl Graph {
         RaisingEdges { edges, is_complete: !work.is_spent() }
     }
 
-    /// Agents after `a` that are not joined to it but share at least `needed` neighbours with it, ascending. `n_common` holds
-    /// zeros, and does so afterwards.
+    /// Agents after `a` that are not adjacent to it but share at least `needed` neighbours with it,
+    /// ascending. `n_common` is scratch space: all zeros before and afterwards.
     fn partners(&self, a: u32, needed: usize, n_common: &mut [u32], work: &mut Work) -> Vec<u32> {
         if needed == 0 {
-            return (a + 1..self.n_agents()).collect(); // no edge at all
+            return (a + 1..self.n_agents()).collect(); // the graph has no edges
         }
         let mut met = Vec::new();
         if self.degree(a) < needed || work.is_spent() {
@@ -95,7 +98,8 @@ impl Graph {
         short.iter().filter(is_common).copied().collect()
     }
 
-    /// The agent outside a clique that needs the fewest edges to join it, the first of several; none if all are inside.
+    /// The agent outside a clique that needs the fewest edges to join it, the first of several.
+    /// `None` if all agents are inside.
     ///
     /// Another largest clique might need fewer.
     pub fn nearest_extension(&self, clique: &Clique) -> Option<Extension> {
@@ -112,11 +116,12 @@ impl Graph {
     }
 }
 
-/// Looks for cliques of a given size among the common neighbours of two agents.
+/// Searches the common neighbours of two agents for cliques of a given size.
 struct Inside<'a> {
     graph: &'a Graph,
     needed: usize,
-    /// The whole graph where it is small, with the place of each agent; otherwise a subgraph is made for each pair.
+    /// A small graph as a whole, with the place of each agent. For a larger graph, a subgraph is
+    /// made for each pair.
     whole: Option<Subgraph>,
     places: Vec<u32>,
 }
@@ -135,7 +140,7 @@ impl<'a> Inside<'a> {
         Self { graph, needed, whole, places }
     }
 
-    /// Returns true if both agents have a clique of `needed` agents as common neighbours.
+    /// Returns true if the common neighbours of both agents contain a clique of `needed` agents.
     fn common_clique(&mut self, a: u32, b: u32, work: &mut Work) -> bool {
         let needed = self.needed;
         if needed == 0 {
@@ -165,7 +170,7 @@ mod tests {
 
     const ALL: usize = usize::MAX;
 
-    /// By definition: the largest clique of the graph with each missing edge.
+    /// By definition: the largest clique after adding each missing edge.
     fn brute_force(graph: &Graph) -> Vec<Edge> {
         let size = graph.max_clique().size();
         let pairs = graph.agents().flat_map(|a| (a + 1..graph.n_agents()).map(move |b| (a, b)));
@@ -205,7 +210,7 @@ mod tests {
 
     #[test]
     fn an_extension_names_the_fewest_edges_to_the_clique() {
-        // A square has no edge that gives four agents; a corner of a triangle's tail needs two.
+        // A triangle with a tail: the first agent of the tail needs two edges.
         let graph = Graph::from_edges(5, &[(0, 1), (0, 2), (1, 2), (2, 3), (3, 4)]).unwrap();
         let clique = graph.max_clique();
         assert_eq!(clique.members(), [0, 1, 2]);

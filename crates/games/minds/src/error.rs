@@ -3,10 +3,10 @@
 use fedbo_gp::GpError;
 use fedbo_optim::OptimError;
 
-/// The reason why a game, a round or a player is refused, or a decision could not be made. Players count from 0.
+/// Reason why a game, a round or a player is refused, or a decision failed. Players count from 0.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum GameError {
-    /// A game needs somebody to play with.
+    /// A game has fewer than two players.
     #[error("a game has at least 2 players, found {found}")]
     TooFewPlayers {
         /// Number of action sets.
@@ -29,14 +29,14 @@ pub enum GameError {
     /// A number of players, actions, payoffs or probabilities does not fit.
     #[error("{what}: {found}, expected {expected}")]
     Count {
-        /// The things that are counted.
+        /// The quantity that is counted.
         what: &'static str,
-        /// The number that was found.
+        /// The number found.
         found: usize,
-        /// The number that was expected.
+        /// The expected number.
         expected: usize,
     },
-    /// An action is not one of the player's set.
+    /// An action is not in the player's set.
     #[error("round {round}: player {player} has no such action")]
     UnknownAction {
         /// The round, from 0.
@@ -76,61 +76,62 @@ pub enum GameError {
         /// The range.
         expected: &'static str,
     },
-    /// Something is defined for finite action sets only.
+    /// A strategy or computation is defined for finite action sets only.
     #[error("{what} needs a finite action set, and that of player {player} is continuous")]
     NeedsFiniteActions {
         /// The strategy or computation that needs it.
         what: &'static str,
-        /// The player whose action set is continuous.
+        /// The player with the continuous action set.
         player: usize,
     },
-    /// A player's beliefs do not name every other player once.
+    /// A player's beliefs do not name every other player exactly once.
     #[error(
-        "player {player} believes nothing, or two things, of player {other}, or something of itself"
+        "player {player} has no belief or two beliefs about player {other}, or one about itself"
     )]
     Beliefs {
-        /// The player that holds the beliefs.
+        /// The player with the beliefs.
         player: usize,
-        /// The player that they are about.
+        /// The player that the beliefs are about.
         other: usize,
     },
-    /// Beliefs within beliefs are too many.
+    /// A tree of beliefs has too many nodes.
     #[error("a tree of more than {most} beliefs")]
     TooManyBeliefs {
-        /// The most there may be.
+        /// The maximum.
         most: usize,
     },
-    /// An expectation over all joint actions of the others is too large to be taken exactly.
+    /// Too many joint actions of the others for an exact expectation.
     #[error(
         "{found} joint actions of the others: expectations over more than {most} are taken by samples"
     )]
     TooManyJointActions {
         /// The number of joint actions.
         found: usize,
-        /// The most that are enumerated.
+        /// The maximum number that is enumerated.
         most: usize,
     },
-    /// A mixed strategy gives no probability, or an action that the player has not.
-    #[error("the mixed strategy of player {player} gives nothing that can be played")]
+    /// A mixed strategy has no valid probabilities, or gives an action that is not in the player's
+    /// set.
+    #[error("the mixed strategy of player {player} has no playable action")]
     NoLaw {
         /// The player.
         player: usize,
     },
-    /// No posterior.
+    /// An operation on a Gaussian process failed.
     #[error(transparent)]
     Gp(#[from] GpError),
-    /// No maximum.
+    /// Maximization failed.
     #[error(transparent)]
     Optim(#[from] OptimError),
 }
 
-/// A count as a number to calculate with.
+/// Converts a count to `f64`.
 #[expect(clippy::cast_precision_loss, reason = "actions, rounds and dimensions are far below 2^53")]
 pub(crate) fn count(n: usize) -> f64 {
     n as f64
 }
 
-/// Refuses a setting unless it is finite and `fits`.
+/// Refuses a setting that is not finite or does not satisfy `fits`.
 pub(crate) fn setting(
     name: &'static str,
     value: f64,

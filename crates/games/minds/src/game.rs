@@ -1,4 +1,4 @@
-//! The actions of players: action sets, and the joint actions of all players.
+//! Action sets of players, and joint actions of all players.
 
 use std::ops::Range;
 
@@ -9,14 +9,14 @@ use serde::{Deserialize, Serialize};
 use crate::error::count;
 use crate::{GameError, Round};
 
-/// The set of one player's actions: X_i of thesis section 8.2.
+/// Action set of one player: X_i of thesis section 8.2.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ActionSet {
     /// A list of points in the unit cube `[0,1]^d`.
     Finite(Points),
     /// The whole cube `[0,1]^d`.
     Continuous {
-        /// d.
+        /// The dimension d.
         dim: usize,
     },
 }
@@ -25,21 +25,21 @@ pub enum ActionSet {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Action {
-    /// The place in a finite list, from 0.
+    /// Index in a finite list, from 0.
     Index(usize),
-    /// A point of the cube.
+    /// Point in the cube.
     Point(Vec<f64>),
 }
 
 impl ActionSet {
-    /// n equally spaced points of `[0, 1]`, both ends included; 0 alone for n = 1.
+    /// Returns n equally spaced points of `[0, 1]`, both ends included; 0 alone for n = 1.
     pub fn grid(n: usize) -> Self {
         let last = count(n.saturating_sub(1).max(1));
         let points = (0..n).map(|i| count(i) / last).collect();
         Self::Finite(Points::from_flat(1, points))
     }
 
-    /// d.
+    /// The dimension d.
     pub fn dim(&self) -> usize {
         match self {
             Self::Finite(points) => points.dim(),
@@ -47,7 +47,7 @@ impl ActionSet {
         }
     }
 
-    /// Number of actions, if they are finitely many.
+    /// Number of actions, `None` for a continuous set.
     pub fn n_actions(&self) -> Option<usize> {
         match self {
             Self::Finite(points) => Some(points.len()),
@@ -55,7 +55,7 @@ impl ActionSet {
         }
     }
 
-    /// The point that an action stands for (d); `None` if it is not of this set.
+    /// The point of an action (d); `None` if the action is not in this set.
     pub fn point<'a>(&'a self, action: &'a Action) -> Option<&'a [f64]> {
         match (self, action) {
             (Self::Finite(points), Action::Index(index)) => {
@@ -69,7 +69,7 @@ impl ActionSet {
         }
     }
 
-    /// An action drawn uniformly.
+    /// Draws an action uniformly.
     pub fn uniform(&self, stream: &mut Stream) -> Action {
         match self {
             Self::Finite(points) => Action::Index(stream.below(points.len())),
@@ -80,20 +80,20 @@ impl ActionSet {
     }
 }
 
-/// The action sets of n ≥ 2 players, and how many rounds are played at random before anybody reasons.
+/// The action sets of n ≥ 2 players, and the number of initial rounds with random play.
 ///
-/// A joint action is a point of `[0,1]^D`: the players' coordinates one after the other. Joint actions of finite sets are
-/// numbered so that the last player's index runs fastest.
+/// A joint action is a point of `[0,1]^D`, the concatenation of the players' coordinates. Joint
+/// actions of finite sets are numbered with the last player's index running fastest.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Game {
     action_sets: Vec<ActionSet>,
     n_initial: usize,
-    /// The first coordinate of each player, and D.
+    /// The index of each player's first coordinate, followed by D.
     offsets: Vec<usize>,
 }
 
 impl Game {
-    /// A game; in its first `n_initial` rounds every player acts uniformly at random.
+    /// Creates a game; in its first `n_initial` rounds every player acts uniformly at random.
     ///
     /// # Errors
     /// With fewer than two players, a set without actions, or an action outside the cube.
@@ -122,12 +122,12 @@ impl Game {
         self.action_sets.len()
     }
 
-    /// Rounds that are played at random.
+    /// Number of initial rounds with random play.
     pub fn n_initial(&self) -> usize {
         self.n_initial
     }
 
-    /// The actions of one player.
+    /// Action set of a player.
     pub fn action_set(&self, player: usize) -> &ActionSet {
         &self.action_sets[player]
     }
@@ -137,17 +137,17 @@ impl Game {
         self.offsets[self.n_players()]
     }
 
-    /// The coordinates of a joint action that are a player's.
+    /// Range of a player's coordinates in a joint action.
     pub fn coordinates(&self, player: usize) -> Range<usize> {
         self.offsets[player]..self.offsets[player + 1]
     }
 
-    /// The number t ≥ 1 of the iteration that follows `n_rounds` rounds; initial rounds do not count.
+    /// Iteration number t ≥ 1 after `n_rounds` rounds; initial rounds do not count.
     pub fn iteration(&self, n_rounds: usize) -> usize {
         n_rounds.saturating_sub(self.n_initial) + 1
     }
 
-    /// A joint action as a point (D); `None` if it is not of this game.
+    /// A joint action as a point (D); `None` if it does not belong to this game.
     pub fn joint(&self, actions: &[Action]) -> Option<Vec<f64>> {
         if actions.len() != self.n_players() {
             return None;
@@ -159,10 +159,10 @@ impl Game {
         Some(joint)
     }
 
-    /// Checks that a round is one of this game; `index` is its number for the message.
+    /// Checks that a round belongs to this game; `index` is its number in the error.
     ///
     /// # Errors
-    /// Where an action or a payoff is not one.
+    /// If an action or a payoff is invalid.
     pub fn check(&self, index: usize, round: &Round) -> Result<(), GameError> {
         for (what, found) in [
             ("actions of a round", round.actions.len()),
@@ -183,13 +183,13 @@ impl Game {
         Ok(())
     }
 
-    /// Number of joint actions, if all sets are finite and it does not overflow.
+    /// Number of joint actions; `None` if a set is continuous or the product overflows.
     pub(crate) fn n_joint(&self) -> Option<usize> {
         let sizes = self.action_sets.iter().map(ActionSet::n_actions);
         sizes.into_iter().try_fold(1_usize, |n, k| n.checked_mul(k?))
     }
 
-    /// The difference in a joint action's number when a player's index grows by 1.
+    /// Difference in a joint action's number when a player's index grows by 1.
     pub(crate) fn stride(&self, player: usize) -> usize {
         let later = &self.action_sets[player + 1..];
         later.iter().filter_map(ActionSet::n_actions).product()

@@ -1,20 +1,20 @@
-//! The record of a game: what everybody did and got.
+//! The record of a game: all actions and payoffs.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{Action, Game, GameError};
 
-/// One round: everybody's action, and the payoffs that were observed.
+/// One round: all actions, and the observed payoffs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Round {
-    /// One action a player.
+    /// One action per player.
     pub actions: Vec<Action>,
-    /// One payoff a player, with noise; `None` where it was lost.
+    /// One noisy payoff per player; `None` if it was lost.
     pub payoffs: Vec<Option<f64>>,
 }
 
-/// The rounds of a game so far, initial ones included. Every player sees all of it: perfect monitoring (footnote 2 of thesis
-/// chapter 8). With a seed it is all that a decision depends on.
+/// The rounds of a game so far, initial ones included. Every player sees all of them: perfect
+/// monitoring (footnote 2 of thesis chapter 8). A decision depends on this record and a seed alone.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct History {
@@ -22,7 +22,7 @@ pub struct History {
 }
 
 impl History {
-    /// No round yet.
+    /// An empty record.
     pub fn new() -> Self {
         Self::default()
     }
@@ -30,7 +30,7 @@ impl History {
     /// Adds a round.
     ///
     /// # Errors
-    /// If it is not one of this game; the record is then as before.
+    /// If the round does not belong to this game; the record is then unchanged.
     pub fn push(&mut self, game: &Game, round: Round) -> Result<(), GameError> {
         game.check(self.len(), &round)?;
         self.rounds.push(round);
@@ -42,12 +42,12 @@ impl History {
         &self.rounds
     }
 
-    /// The number of rounds that were played.
+    /// Number of rounds.
     pub fn len(&self) -> usize {
         self.rounds.len()
     }
 
-    /// Returns true if no round was played.
+    /// Returns true if there are no rounds.
     pub fn is_empty(&self) -> bool {
         self.rounds.is_empty()
     }

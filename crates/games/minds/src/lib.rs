@@ -1,10 +1,11 @@
-//! Repeated games whose payoffs nobody knows: R2-B2, Bayesian optimization by players who reason about each other (Dai et al.
-//! 2020; thesis chapter 8).
+//! Repeated games with unknown payoffs: R2-B2, Bayesian optimization by players that reason about
+//! each other (Dai et al. 2020; thesis chapter 8).
 //!
-//! Decides what a player does next, from the record of rounds alone. Knows nothing of how payoffs come about, of files, threads or
-//! clocks. Players count from 0, payoffs are maximized.
+//! Decides a player's next action from the record of rounds alone. Does not know how payoffs are
+//! computed, and uses no files, threads or clocks. Players count from 0, payoffs are maximized.
 //!
-//! Start at [`Game`] and [`History`], then [`Reasoner`] (how a player thinks, and what it believes of the others) and [`Player`].
+//! Start at [`Game`] and [`History`], then [`Reasoner`] (a player's reasoning and its beliefs about
+//! the others) and [`Player`].
 
 mod error;
 mod game;

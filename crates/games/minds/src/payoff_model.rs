@@ -1,4 +1,4 @@
-//! A player's belief about its payoffs: a Gaussian process over joint actions.
+//! Model of a player's payoffs: a Gaussian process over joint actions.
 
 use fedbo_gp::{FitOptions, Hyperparameters, Posterior, Standardizer, fit};
 use fedbo_optim::Points;
@@ -8,51 +8,56 @@ use crate::ucb::BoundPurpose;
 use crate::whitened::Whitened;
 use crate::{Game, GameError, Ucb};
 
-/// Numbers that are kept for the joint actions of a game at most (128 MiB); beyond, they are computed when they are needed.
+/// Maximum number of values cached for the joint actions of a game (128 MiB). Beyond it, they are
+/// computed on demand.
 const MOST_KEPT: usize = 1 << 24;
 
-/// Payoffs, in steps between two fits, from which on the steps double.
+/// Number of payoffs, in units of the interval between fits, after which the interval doubles.
 const FITS_A_DOUBLING: usize = 40;
 
-/// Joint actions whose bounds are computed together.
+/// Number of joint actions in one batch of bounds.
 const BLOCK: usize = 4096;
 
-/// A model of one player's payoffs as plain data. Two players who set the same know the same.
+/// Settings of one player's payoff model, as plain data. Players with equal settings get equal
+/// models.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PayoffModelSettings {
-    /// Kernel over joint actions (D length scales) and noise; with [`Learning`] what holds until the first fit.
+    /// Kernel over joint actions (D length scales) and noise; with [`Learning`], the values before
+    /// the first fit.
     pub hyperparameters: Hyperparameters,
-    /// Payoffs are brought to mean 0 and variance 1 for the process.
+    /// Standardizes payoffs to mean 0 and variance 1.
     pub standardize: bool,
-    /// A joint action that is played again.
+    /// Treatment of repeated joint actions.
     pub repeats: Repeats,
-    /// Hyperparameters are learned.
+    /// Learns hyperparameters if set.
     pub learning: Option<Learning>,
 }
 
-/// The treatment of a joint action that is played again.
+/// Treatment of a joint action that is played again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Repeats {
-    /// One observation more.
+    /// Adds another observation.
     Kept,
-    /// The new payoff in place of the old one, as in the authors' code.
+    /// Replaces the old payoff, as in the authors' code.
     Overwritten,
 }
 
-/// Hyperparameters by maximum evidence, noise included, each time from the first ones and random starts.
+/// Learns hyperparameters, noise included, by maximum evidence. Every fit starts from the initial
+/// values and from random points.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Learning {
-    /// After every so many payoffs; 10 in the experiments of thesis appendix E.6.2.1. From 40 times as many payoffs on, after twice as
-    /// many, and so on with each doubling: a fit costs the cube of their number.
+    /// Number of payoffs between fits; 10 in the experiments of thesis appendix E.6.2.1. The
+    /// interval doubles once there are 40 times as many payoffs, and again with each doubling of
+    /// their number, because a fit costs the cube of the number of payoffs.
     pub every: usize,
-    /// The fit.
+    /// Options of the fit.
     pub options: FitOptions,
-    /// Its random starts.
+    /// Seed of the random starts.
     pub seed: u64,
 }
 
 impl Learning {
-    /// Returns true if hyperparameters are learned after so many payoffs.
+    /// Returns true if hyperparameters are learned after `n_observed` payoffs.
     fn is_due(&self, n_observed: usize) -> bool {
         let mut step = self.every;
         while n_observed / FITS_A_DOUBLING >= step {
@@ -76,10 +81,11 @@ pub struct PayoffModel {
 }
 
 impl PayoffModel {
-    /// The prior.
+    /// Creates the prior.
     ///
     /// # Errors
-    /// If the kernel has another dimension than the joint actions, or a setting is out of range.
+    /// If the kernel's dimension differs from that of the joint actions, or a setting is out of
+    /// range.
     pub fn new(
         game: &Game,
         player: usize,
@@ -114,7 +120,7 @@ impl PayoffModel {
         })
     }
 
-    /// The player whose payoffs these are.
+    /// The player with these payoffs.
     pub fn player(&self) -> usize {
         self.player
     }
@@ -129,7 +135,7 @@ impl PayoffModel {
         &self.posterior
     }
 
-    /// Fits that found nothing, after which the hyperparameters stayed.
+    /// Number of failed fits; a failed fit keeps the hyperparameters.
     pub fn n_failed_fits(&self) -> usize {
         self.n_failed_fits
     }
@@ -140,8 +146,8 @@ impl PayoffModel {
         (self.standardizer.restore(mean), self.standardizer.restore_std(variance.sqrt()))
     }
 
-    /// ½ ln det(I + σ⁻² k(X, X)) of the observed joint actions X: the gain that bounds the sum of their variances
-    /// (Srinivas et al. 2010, Lemma 5.3). Infinite without noise.
+    /// ½ ln det(I + σ⁻² k(X, X)) of the observed joint actions X: the gain that bounds the sum of
+    /// their variances (Srinivas et al. 2010, Lemma 5.3). Infinite without noise.
     pub fn information_gain(&self) -> f64 {
         let noise = self.posterior.noise_variance() + self.posterior.factor().jitter();
         let n = crate::error::count(self.posterior.len());
@@ -154,7 +160,7 @@ impl PayoffModel {
     /// Adds a payoff. Cost O(n²) without a fit.
     ///
     /// # Errors
-    /// If a number is not finite, or the covariance has no factor.
+    /// If a number is not finite, or the covariance cannot be factorized.
     pub fn observe(&mut self, joint: &[f64], payoff: f64) -> Result<(), GameError> {
         let same = |row: &[f64]| row.iter().zip(joint).all(|(a, b)| a.total_cmp(b).is_eq());
         let known = match self.settings.repeats {
@@ -180,7 +186,8 @@ impl PayoffModel {
         Ok(())
     }
 
-    /// Fits hyperparameters when it is time, and conditions on y with them; false if the posterior stayed.
+    /// Fits hyperparameters if due, and conditions on y with them; returns false if the posterior
+    /// is unchanged.
     fn learn(&mut self, y: &[f64]) -> Result<bool, GameError> {
         let Some(learning) = &self.settings.learning else {
             return Ok(false);
@@ -209,7 +216,7 @@ impl PayoffModel {
         }
     }
 
-    /// α at these joint actions (m×D), m numbers. Cost O(n² m).
+    /// α at the given joint actions (m×D), m numbers. Cost O(n² m).
     pub(crate) fn bounds(&self, cells: &Points, ucb: &Ucb, factor: f64) -> Vec<f64> {
         let mut bounds = Vec::with_capacity(cells.len());
         let flat = cells.as_flat().chunks(BLOCK * cells.dim());
@@ -221,8 +228,8 @@ impl PayoffModel {
         bounds
     }
 
-    /// α at all joint actions in the order of their numbers, O(n m) if one round is new; `None` if they are too many to be kept
-    /// or not finitely many.
+    /// α at all joint actions in the order of their numbers. Cost O(n m) for one new round. `None`
+    /// if they are too many to be cached or not finitely many.
     pub(crate) fn grid_bounds(&mut self, game: &Game, ucb: &Ucb, factor: f64) -> Option<Vec<f64>> {
         let n_joint = game.n_joint()?;
         let kept = n_joint.checked_mul(self.posterior.len() + game.dim() + 1)?;
@@ -250,12 +257,12 @@ impl PayoffModel {
         means.iter().zip(variances).map(bound).collect()
     }
 
-    /// The noise variance that is added to variances; 0 for a bound without noise.
+    /// Noise variance in the bound; 0 for a bound without noise.
     pub(crate) fn noise_of(&self, ucb: &Ucb) -> f64 {
         if ucb.with_noise { self.posterior.noise_variance() } else { 0.0 }
     }
 
-    /// The level and scale of the process: its 0 and a difference of 1, in payoffs.
+    /// Level and scale of the process: the payoff at its 0, and the payoff difference of 1.
     pub(crate) fn level_and_scale(&self) -> (f64, f64) {
         (self.standardizer.restore(0.0), self.standardizer.restore_std(1.0))
     }

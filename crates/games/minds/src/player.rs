@@ -1,4 +1,4 @@
-//! A player: from the record to the next action, with what it thought.
+//! A player: maps the record to the next action, with its reasoning.
 
 use fedbo_streams::Stream;
 
@@ -14,20 +14,21 @@ use crate::{
 
 /// A player of a game.
 ///
-/// A decision is a function of the game, the reasoner, the record and the stream. What the player keeps between decisions (models,
-/// weights, bounds) only saves work: it is made from the record round by round, so that a player made anew decides the same, to the
-/// last bit. A record that does not go on from the one seen before is read from its beginning.
+/// A decision is a function of the game, the reasoner, the record and the stream. The player's
+/// state between decisions (models, weights, bounds) is only a cache. It is built from the record
+/// round by round, so a new player makes bitwise identical decisions. If a record does not continue
+/// the previous one, the player reads it from the beginning.
 #[derive(Clone, Debug)]
 pub struct Player {
     game: Game,
     reasoner: Reasoner,
     plan: Plan,
-    /// The memory before the first round, to begin again from.
+    /// Memory before the first round, to restart from.
     blank: Memory,
     memory: Memory,
 }
 
-/// A reasoner with the places of what it needs in a [`Memory`].
+/// A reasoner with the indices of its models and strategies in a [`Memory`].
 #[derive(Clone, Debug)]
 struct Plan {
     player: usize,
@@ -41,7 +42,7 @@ enum Kind {
     Response { model: usize, ucb: Ucb, search: Search, expectation: Expectation, others: Vec<Plan> },
 }
 
-/// The state built from the record. Reasoners of a tree that believe the same of a player share it.
+/// State built from the record. Reasoners of a tree with equal beliefs about a player share it.
 #[derive(Clone, Debug, Default)]
 struct Memory {
     rounds: Vec<Round>,
@@ -50,7 +51,7 @@ struct Memory {
 }
 
 impl Player {
-    /// Player number `player` of a game, thinking so.
+    /// Creates player number `player` of a game with a reasoner.
     ///
     /// # Errors
     /// If the beliefs do not name every other player once, or a setting does not fit the game.
@@ -64,28 +65,29 @@ impl Player {
         Ok(Self { game: game.clone(), reasoner, plan, memory: blank.clone(), blank })
     }
 
-    /// Its number.
+    /// Number of the player.
     pub fn player(&self) -> usize {
         self.plan.player
     }
 
-    /// The reasoner by which it decides.
+    /// The player's reasoner.
     pub fn reasoner(&self) -> &Reasoner {
         &self.reasoner
     }
 
-    /// Its model of its own payoffs as of the last decision; `None` if it needs none.
+    /// The player's model of its own payoffs as of the last decision; `None` if it needs none.
     pub fn payoff_model(&self) -> Option<&PayoffModel> {
         let settings = &self.reasoner.basics.payoff_model;
         let mut models = self.memory.models.iter();
         models.find(|model| model.player() == self.player() && model.settings() == settings)
     }
 
-    /// The action for the round after this record. The stream is the player's own for this round:
-    /// `seed.stream(Purpose::Play, player, round)`.
+    /// Decides the action for the round after this record. The stream is the player's own for this
+    /// round: `seed.stream(Purpose::Play, player, round)`.
     ///
     /// # Errors
-    /// If the record is not one of this game, or there is no posterior or maximum. The same record can be asked again.
+    /// If the record does not belong to this game, or conditioning or maximization fails. The call
+    /// can be retried with the same record.
     pub fn decide(
         &mut self,
         history: &History,
@@ -103,7 +105,7 @@ impl Player {
         Ok(Decision { action, thought: Some(thought) })
     }
 
-    /// Reads what is new in the record, or all of it.
+    /// Reads the new rounds of the record, or all rounds if it does not continue the previous one.
     fn read_new_rounds(&mut self, rounds: &[Round]) -> Result<(), GameError> {
         if !rounds.starts_with(&self.memory.rounds) {
             self.memory = self.blank.clone();
@@ -117,7 +119,7 @@ impl Player {
 }
 
 impl Memory {
-    /// The plan of a reasoner, with room for what it needs.
+    /// Creates the plan of a reasoner and adds its models and strategies.
     fn plan(&mut self, game: &Game, player: usize, reasoner: &Reasoner) -> Result<Plan, GameError> {
         let basics = &reasoner.basics;
         let kind = match &reasoner.reasoning {
@@ -158,7 +160,7 @@ impl Memory {
         Ok(Plan { player, level: reasoner.level(), kind })
     }
 
-    /// The place of a player's payoff model with these settings.
+    /// Index of a player's payoff model with these settings; added if absent.
     fn model(
         &mut self,
         game: &Game,
@@ -174,7 +176,7 @@ impl Memory {
         Ok(self.models.len() - 1)
     }
 
-    /// Takes a round in.
+    /// Updates models and strategies with a round.
     fn observe(&mut self, game: &Game, index: usize, round: &Round) -> Result<(), GameError> {
         let joint = game
             .joint(&round.actions)
@@ -191,7 +193,7 @@ impl Memory {
         Ok(())
     }
 
-    /// The thought of a reasoner, and the action it takes.
+    /// Returns the thought and the action of a reasoner.
     fn think(
         &mut self,
         game: &Game,
@@ -251,7 +253,7 @@ impl Memory {
         }
     }
 
-    /// The joint actions that the others may take: the product of exact laws, or independent draws from it.
+    /// Joint actions of the others: the product of exact laws, or independent draws from it.
     fn atoms(
         &self,
         game: &Game,
@@ -305,7 +307,7 @@ impl Memory {
     }
 }
 
-/// The action that another player is imagined to take.
+/// The predicted action of another player.
 enum PredictedAction {
     Sure(Action),
     Mixed(Law),

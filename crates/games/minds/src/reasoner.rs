@@ -1,4 +1,5 @@
-//! A player's reasoning, and its beliefs about the others' reasoning: plain data, which may be wrong.
+//! A player's reasoning, and its beliefs about the others' reasoning: plain data, which may be
+//! wrong.
 
 use fedbo_gp::{Family, FitCriterion, FitOptions, Hyperparameters, Kernel};
 use fedbo_optim::{Direct, MultiStart};
@@ -9,34 +10,34 @@ use crate::{
     PayoffModelSettings, Repeats, Ucb, UcbWidth,
 };
 
-/// The properties of a player that do not depend on the level it reasons at.
+/// Settings of a player that do not depend on its level of reasoning.
 #[derive(Clone, Debug)]
 pub struct PlayerSettings {
-    /// Its strategy at level 0.
+    /// Strategy at level 0.
     pub level0_strategy: Level0Strategy,
-    /// Its model of its payoffs.
+    /// Model of the player's payoffs.
     pub payoff_model: PayoffModelSettings,
-    /// The bound that GP-MW and best responses maximize.
+    /// Bound that GP-MW and best responses maximize.
     pub ucb: Ucb,
-    /// The search for best responses in a continuous set; a finite one is scanned.
+    /// Search for best responses in a continuous set; a finite set is scanned.
     pub search: Search,
 }
 
-/// The search for a best response in a continuous action set.
+/// Search for a best response in a continuous action set.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Search {
-    /// A batch of points, the best refined along gradients.
+    /// Evaluates a batch of points and refines the best along gradients.
     MultiStart(MultiStart),
     /// DIRECT, as in the authors' code.
     Direct(Direct),
 }
 
-/// A player that reasons at some level.
+/// A player's settings and level of reasoning.
 #[derive(Clone, Debug)]
 pub struct Reasoner {
-    /// The properties that do not depend on its level.
+    /// Settings that do not depend on the level.
     pub basics: PlayerSettings,
-    /// The level at which it reasons, with its beliefs.
+    /// Level of reasoning, with the player's beliefs.
     pub reasoning: Reasoning,
 }
 
@@ -45,21 +46,22 @@ pub struct Reasoner {
 pub enum Reasoning {
     /// Level 0: a draw from its mixed strategy.
     Level0,
-    /// Level k ≥ 1: the best response to what it believes of the others, of whom the highest reasons at k − 1.
+    /// Level k ≥ 1: the best response to the player's beliefs about the others. Their highest level
+    /// is k − 1.
     BestResponse {
-        /// One belief for every other player.
+        /// One belief per other player.
         beliefs: Vec<Belief>,
-        /// The way in which the expectation over those who reason at level 0 is taken.
+        /// Method for the expectation over the others at level 0.
         expectation: Expectation,
     },
 }
 
-/// A player's belief about another one: how that one thinks, and in turn what it believes.
+/// A player's belief about another player: its reasoner, and in turn its beliefs.
 #[derive(Clone, Debug)]
 pub struct Belief {
     /// The player that the belief is about.
     pub player: usize,
-    /// The reasoner that this player is believed to be.
+    /// The believed reasoner of this player.
     pub reasoner: Reasoner,
 }
 
@@ -68,20 +70,21 @@ pub struct Belief {
 pub enum Expectation {
     /// Over all joint actions; for finite sets.
     Exact,
-    /// Over so many independent draws; 500 and 1,000 in appendix E.6.2.1.
+    /// Over this number of independent draws; 500 and 1,000 in appendix E.6.2.1.
     Samples(usize),
-    /// R2-B2-Lite: one draw, to which the best response is made ((8.8), (E.2)).
+    /// R2-B2-Lite: the best response to one draw ((8.8), (E.2)).
     Lite,
 }
 
 impl PlayerSettings {
-    /// Coordinates of joint actions up to which each has a length scale of its own. With 55 of them and 155 payoffs, one for all
-    /// does better (experiment `games-predator-prey`).
+    /// Maximum number of joint coordinates with a length scale each. With 55 coordinates and 155
+    /// payoffs, one shared length scale does better (experiment `games-predator-prey`).
     pub const MOST_LENGTHSCALES: usize = 20;
 
-    /// Defaults for a game with payoffs between these bounds: Matérn-5/2 on standardized payoffs, hyperparameters learned after
-    /// every 10 of them, one length scale a coordinate up to [`Self::MOST_LENGTHSCALES`]; β^{1/2} = 2; GP-MW of unknown length, or
-    /// random search where actions are continuous.
+    /// Defaults for a game with payoffs between these bounds: Matérn-5/2 on standardized payoffs,
+    /// hyperparameters learned after every 10 payoffs, one length scale per coordinate up to
+    /// [`Self::MOST_LENGTHSCALES`]; β^{1/2} = 2; GP-MW for games of unknown length, or random
+    /// search for continuous actions.
     pub fn for_game(game: &Game, player: usize, payoff_bounds: (f64, f64)) -> Self {
         let lengthscale = 0.3 * count(game.dim()).sqrt();
         let kernel = Kernel::isotropic(Family::Matern52, game.dim(), lengthscale, 1.0);
@@ -116,10 +119,11 @@ impl PlayerSettings {
         }
     }
 
-    /// The authors' code for the synthetic games of appendix E.6.1: squared exponential kernel with the true length scale 0.1 and
-    /// variance 1, noise variance 1 (their library's default, which they leave, and which their deviations include), raw payoffs,
-    /// a joint action that is played again overwritten, β_t = 0.5 d ln 2t with d as [`CountedDim::OwnInExpectations`], GP-MW
-    /// with η = 0.1 and without clipping.
+    /// Settings of the authors' code for the synthetic games of appendix E.6.1: squared exponential
+    /// kernel with the true length scale 0.1 and variance 1, noise variance 1 (the default of their
+    /// library, which they keep, and which their deviations include), raw payoffs, overwritten
+    /// payoffs of repeated joint actions, β_t = 0.5 d ln 2t with d as
+    /// [`CountedDim::OwnInExpectations`], GP-MW with η = 0.1 and without clipping.
     pub fn as_in_authors_code(game: &Game, player: usize) -> Self {
         let kernel = Kernel::isotropic(Family::SquaredExponential, game.dim(), 0.1, 1.0);
         Self {
@@ -145,8 +149,9 @@ impl PlayerSettings {
         }
     }
 
-    /// The authors' code for adversarial learning (appendix E.6.2): one length scale a coordinate, fitted by likelihood alone after
-    /// every 10 payoffs; random search, DIRECT, d of one's own actions.
+    /// Settings of the authors' code for adversarial learning (appendix E.6.2): one length scale
+    /// per coordinate, fitted by likelihood alone after every 10 payoffs; random search, DIRECT, d
+    /// of the player's own actions.
     pub fn as_in_authors_adversarial_code(game: &Game, player: usize) -> Self {
         let mut basics = Self::as_in_authors_code(game, player);
         let kernel = Kernel::isotropic(Family::SquaredExponential, game.dim(), 0.05, 1.0);
@@ -169,7 +174,8 @@ impl PlayerSettings {
 }
 
 impl Search {
-    /// 64 points a dimension, 8 of them climbing and 2 refined: an expectation over samples costs hundreds of predictions a point.
+    /// 64 points per dimension, 8 of them climb and 2 are refined: an expectation over samples
+    /// costs hundreds of predictions per point.
     pub fn for_game(game: &Game, player: usize) -> Self {
         let dim = game.action_set(player).dim();
         Self::MultiStart(MultiStart {
@@ -182,17 +188,17 @@ impl Search {
 }
 
 impl Reasoner {
-    /// Reasoners in a tree of beliefs at most.
+    /// Maximum number of reasoners in a tree of beliefs.
     pub const MOST: usize = 1024;
-    /// The highest level; people rarely go beyond 2 (Camerer et al. 2004).
+    /// Maximum level; people rarely go beyond 2 (Camerer et al. 2004).
     pub const MOST_LEVEL: usize = 64;
 
-    /// One at level 0.
+    /// Creates a reasoner at level 0.
     pub fn level0(basics: PlayerSettings) -> Self {
         Self { basics, reasoning: Reasoning::Level0 }
     }
 
-    /// One that responds to these beliefs.
+    /// Creates a reasoner that responds to these beliefs.
     pub fn responding(
         basics: PlayerSettings,
         beliefs: Vec<Belief>,
@@ -201,11 +207,12 @@ impl Reasoner {
         Self { basics, reasoning: Reasoning::BestResponse { beliefs, expectation } }
     }
 
-    /// One of two or more players that reasons at `level` and believes that all others reason one level lower, and they of it and
-    /// of one another likewise, down to level 0. `basics[i]` is what player i brings. It holds (n − 1)^k reasoners of level 0.
+    /// Creates a reasoner at `level` among two or more players. It believes that all others reason
+    /// one level lower, and that they believe the same of all others, down to level 0. `basics[i]`
+    /// are the settings of player i. The tree has (n − 1)^k reasoners of level 0.
     ///
     /// # Errors
-    /// If that are more than [`Reasoner::MOST`], or the level is above [`Reasoner::MOST_LEVEL`].
+    /// If the tree exceeds [`Reasoner::MOST`], or the level is above [`Reasoner::MOST_LEVEL`].
     pub fn at_level(
         player: usize,
         level: usize,
@@ -216,8 +223,9 @@ impl Reasoner {
         Self::among(player, level, &lower, basics, expectation)
     }
 
-    /// One that reasons among others at these `levels` (its own entry is not read), each of whom believes what
-    /// [`Reasoner::at_level`] says; at level 0 if `level` is 0. For level 2 that is (E.3): others at level 0 and others at level 1.
+    /// Creates a reasoner at `level` among others at these `levels` (its own entry is not read),
+    /// each with the beliefs of [`Reasoner::at_level`]. For level 2 this is (E.3): others at level
+    /// 0 and others at level 1.
     ///
     /// # Errors
     /// As [`Reasoner::at_level`].
@@ -260,7 +268,7 @@ impl Reasoner {
         }
     }
 
-    /// k: 0, or one more than the highest level believed of another.
+    /// The level k: 0, or one more than the highest level among the beliefs.
     pub fn level(&self) -> usize {
         match &self.reasoning {
             Reasoning::Level0 => 0,
@@ -276,7 +284,7 @@ impl Reasoner {
         self.validate_from(game, player, 0, Self::MOST).map(|_| ())
     }
 
-    /// The number of reasoners in a part of the tree that begins at this depth, of which there may be `most`.
+    /// Number of reasoners in the subtree that starts at this depth, at most `most`.
     fn validate_from(
         &self,
         game: &Game,

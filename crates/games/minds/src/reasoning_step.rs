@@ -1,33 +1,34 @@
-//! A player's thoughts, for a program to show.
+//! A player's thoughts, for display by a program.
 
 use serde::Serialize;
 
 use crate::Action;
 use crate::level0::Law;
 
-/// A player's decision, and the thought that led to it.
+/// A player's decision, with the thought behind it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Decision {
     /// The action.
     pub action: Action,
-    /// The thought that led to it; `None` in an initial round, which is played uniformly at random.
+    /// The thought behind the action; `None` in an initial round, which is played uniformly at
+    /// random.
     pub thought: Option<ReasoningStep>,
 }
 
-/// A thought that a player had, or is imagined to have.
+/// A thought of a player, real or imagined.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ReasoningStep {
-    /// The player that thinks.
+    /// The thinking player.
     pub player: usize,
-    /// The level at which it thinks.
+    /// The level of reasoning.
     pub level: usize,
-    /// The choice that it comes to.
+    /// The resulting choice.
     pub choice: Choice,
-    /// The thoughts that it imagined of the others, one a player; empty at level 0.
+    /// The imagined thoughts of the others, one per player; empty at level 0.
     pub others: Vec<ReasoningStep>,
 }
 
-/// The choice that a thought comes to.
+/// The result of a thought.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Choice {
@@ -35,7 +36,7 @@ pub enum Choice {
     Mixed {
         /// The probability of every action, if they are finitely many and known.
         probabilities: Option<Vec<f64>>,
-        /// The action that was drawn; `None` where the whole distribution was taken, or more than one draw.
+        /// The drawn action; `None` if the whole distribution or several draws were used.
         drawn: Option<Action>,
     },
     /// Level 1 and above.
@@ -44,13 +45,13 @@ pub enum Choice {
         action: Action,
         /// Its expected upper confidence bound.
         bound: f64,
-        /// Those of all own actions, if they are finitely many.
+        /// The bounds of all own actions, if they are finitely many.
         bounds: Option<Vec<f64>>,
     },
 }
 
 impl ReasoningStep {
-    /// Level 0 with this law.
+    /// A thought at level 0 with this law.
     pub(crate) fn mixed(player: usize, law: Law, drawn: Option<Action>) -> Self {
         let probabilities = match law {
             Law::Finite(probabilities) => Some(probabilities),

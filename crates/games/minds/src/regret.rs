@@ -1,10 +1,10 @@
-//! Regret on finite games whose payoffs are known, and the bounds of thesis theorems 8.1 to 8.3.
+//! Regret on finite games with known payoffs, and the bounds of thesis theorems 8.1 to 8.3.
 
 use crate::GameError;
 use crate::error::count;
 use crate::ucb::theorem_beta;
 
-/// One player's payoffs f_i for all joint actions of a finite game, without noise.
+/// Noise-free payoffs f_i of one player for all joint actions of a finite game.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PayoffTable {
     sizes: Vec<usize>,
@@ -12,10 +12,10 @@ pub struct PayoffTable {
 }
 
 impl PayoffTable {
-    /// A table of n_1 × … × n_M payoffs, the last player's index running fastest.
+    /// Creates a table of n_1 × … × n_M payoffs, the last player's index running fastest.
     ///
     /// # Errors
-    /// If there are not so many numbers, or one is not finite.
+    /// If the number of values does not match, or a value is not finite.
     pub fn new(sizes: Vec<usize>, values: Vec<f64>) -> Result<Self, GameError> {
         let expected = sizes.iter().product();
         if values.len() != expected || expected == 0 {
@@ -31,7 +31,7 @@ impl PayoffTable {
         Ok(Self { sizes, values })
     }
 
-    /// Numbers of actions, one a player.
+    /// Numbers of actions, one per player.
     pub fn sizes(&self) -> &[usize] {
         &self.sizes
     }
@@ -39,7 +39,7 @@ impl PayoffTable {
     /// f_i at a joint action.
     ///
     /// # Panics
-    /// If it is not one.
+    /// If the joint action is not in the table.
     pub fn value(&self, actions: &[usize]) -> f64 {
         assert_eq!(actions.len(), self.sizes.len());
         let number = actions.iter().zip(&self.sizes).fold(0, |number, (action, size)| {
@@ -49,16 +49,16 @@ impl PayoffTable {
         self.values[number]
     }
 
-    /// The largest payoff of all.
+    /// The largest payoff.
     pub fn largest(&self) -> f64 {
         self.values.iter().copied().fold(f64::NEG_INFINITY, f64::max)
     }
 
-    /// R_{i,T} = max_{x_i} Σ_t f_i(x_i, x_{−i,t}) − Σ_t f_i(x_t), the external regret of `player` (thesis (8.1)); it may be
-    /// negative. Cost O(K T).
+    /// R_{i,T} = max_{x_i} Σ_t f_i(x_i, x_{−i,t}) − Σ_t f_i(x_t), the external regret of `player`
+    /// (thesis (8.1)). It may be negative. Cost O(K T).
     ///
     /// # Panics
-    /// If a joint action is not one.
+    /// If a joint action is not in the table.
     pub fn external_regret<A: AsRef<[usize]>>(&self, player: usize, plays: &[A]) -> f64 {
         let earned: f64 = plays.iter().map(|actions| self.value(actions.as_ref())).sum();
         let with = |own: usize| -> f64 {
@@ -76,7 +76,7 @@ impl PayoffTable {
     /// T⁻¹ Σ_t (max f_i − f_i(x_t)), at least R_{i,T}/T (footnote 5 of thesis chapter 8); 0 without rounds.
     ///
     /// # Panics
-    /// If a joint action is not one.
+    /// If a joint action is not in the table.
     pub fn mean_regret<A: AsRef<[usize]>>(&self, plays: &[A]) -> f64 {
         let largest = self.largest();
         let regrets = plays.iter().map(|actions| largest - self.value(actions.as_ref()));
@@ -84,8 +84,8 @@ impl PayoffTable {
     }
 }
 
-/// The quantities that make up the regret bounds. The bounds hold with probability 1 − δ if f_i is a draw of the
-/// process, β_t is that of Theorem 8.1 with the same δ, and no round is initial.
+/// Inputs of the regret bounds. The bounds hold with probability 1 − δ if f_i is a draw of the
+/// process, β_t is that of Theorem 8.1 with the same δ, and there are no initial rounds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RegretBound {
     /// |X_i|.
@@ -98,8 +98,9 @@ pub struct RegretBound {
     pub noise_variance: f64,
     /// a² = k(x, x); 1 in the thesis.
     pub outputscale: f64,
-    /// γ_T, or the gain of the actual history ([`crate::PayoffModel::information_gain`]), which is smaller and enough: Lemma 5.3
-    /// of Srinivas et al. (2010) is about the joint actions that were played.
+    /// γ_T, or the gain of the actual history ([`crate::PayoffModel::information_gain`]). The
+    /// latter is smaller and sufficient: Lemma 5.3 of Srinivas et al. (2010) is about the joint
+    /// actions that were played.
     pub information_gain: f64,
 }
 
@@ -119,8 +120,9 @@ impl RegretBound {
         (self.c1() * count(self.n_rounds) * self.beta() * self.information_gain).sqrt()
     }
 
-    /// √(T ln|X_i|/2) + √(T ln(2/δ)/2) + √(C_1 T β_T γ_T), for GP-MW with payoffs in [0, 1] and η = √(8 ln|X_i|/T): the terms of
-    /// Theorem 8.1, with the constants of Cesa-Bianchi & Lugosi (2006, chapters 2 and 4), from which it follows.
+    /// √(T ln|X_i|/2) + √(T ln(2/δ)/2) + √(C_1 T β_T γ_T), for GP-MW with payoffs in [0, 1] and η =
+    /// √(8 ln|X_i|/T). These are the terms of Theorem 8.1, with the constants of Cesa-Bianchi &
+    /// Lugosi (2006, chapters 2 and 4), which imply the theorem.
     pub fn gp_mw(&self) -> f64 {
         let half = count(self.n_rounds) / 2.0;
         let learning = (half * count(self.n_actions).ln()).sqrt();

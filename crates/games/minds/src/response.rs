@@ -1,4 +1,5 @@
-//! Best responses: which own action has the largest expected bound, given what the others may do.
+//! Best responses: the own action with the largest expected bound, given the others' possible
+//! actions.
 
 use std::ops::Range;
 
@@ -9,19 +10,19 @@ use fedbo_streams::Stream;
 use crate::payoff_model::PayoffModel;
 use crate::{Action, ActionSet, Game, GameError, Search, Ucb};
 
-/// Joint actions of the others that are enumerated at most.
+/// Maximum number of enumerated joint actions of the others.
 const MOST_ATOMS: usize = 1 << 18;
 
-/// Own and others' actions whose bounds are computed together.
+/// Number of joint actions in one batch of bounds.
 const BLOCK: usize = 4096;
 
-/// One joint action of the others, and its probability.
+/// One joint action of the others, with its probability.
 #[derive(Clone, Debug)]
 pub(crate) struct Atom {
     pub(crate) weight: f64,
-    /// A joint action (D) whose own coordinates are yet to be filled in.
+    /// A joint action (D) with its own coordinates still to be filled in.
     joint: Vec<f64>,
-    /// The others' share of its number, where sets are finite.
+    /// The others' share of the joint action's number, if sets are finite.
     number: usize,
 }
 
@@ -30,7 +31,7 @@ impl Atom {
         Self { weight: 1.0, joint: vec![0.0; game.dim()], number: 0 }
     }
 
-    /// With one more player's action, which it does with this probability.
+    /// Adds the action of one more player, with its probability.
     fn with(
         &self,
         game: &Game,
@@ -50,7 +51,7 @@ impl Atom {
     }
 }
 
-/// All joint actions of players who act independently; those of probability 0 are left out.
+/// All joint actions of independent players, without those of probability 0.
 pub(crate) fn product(
     game: &Game,
     laws: &[(usize, Vec<(Action, f64)>)],
@@ -59,7 +60,7 @@ pub(crate) fn product(
     for (player, law) in laws {
         let size = law.iter().filter(|(_, p)| *p > 0.0).count();
         if size == 0 {
-            return Err(GameError::NoLaw { player: *player }); // as when weights overflow
+            return Err(GameError::NoLaw { player: *player }); // weights may overflow
         }
         found = found.saturating_mul(size);
     }
@@ -85,14 +86,14 @@ pub(crate) struct Best {
     pub(crate) action: Action,
     /// Its expected bound.
     pub(crate) score: f64,
-    /// Those of all own actions, if they are finitely many.
+    /// The bounds of all own actions, if they are finitely many.
     pub(crate) scores: Option<Vec<f64>>,
 }
 
-/// argmax_{x_i} Σ_a w_a α(x_i, a) ((8.3), (8.4), (8.8), (E.1) to (E.3)); of equal ones the first.
+/// argmax_{x_i} Σ_a w_a α(x_i, a) ((8.3), (8.4), (8.8), (E.1) to (E.3)); the first of equal ones.
 ///
-/// Cost for K own actions, m atoms and n rounds: O(K m n) if all joint actions are kept up, O(K m n²) else; of a continuous set
-/// O(m n²) for each point of the search.
+/// Cost for K own actions, m atoms and n rounds: O(K m n) if the bounds of all joint actions are
+/// cached, O(K m n²) otherwise; for a continuous set O(m n²) per point of the search.
 pub(crate) fn best_response(
     game: &Game,
     model: &mut PayoffModel,
@@ -147,7 +148,8 @@ fn scores(
 ) -> Vec<f64> {
     let player = model.player();
     let mut scores = vec![0.0; own.len()];
-    // Keeping up all joint actions costs n for each; computing some anew n²/2.
+    // Updating the cache costs n per joint action of the game, recomputing n²/2 per joint action in
+    // question.
     let anew = own.len() * atoms.len() * model.posterior().len() / 2;
     if game.n_joint().is_some_and(|n_joint| anew > n_joint)
         && let Some(bounds) = model.grid_bounds(game, ucb, factor)
@@ -179,7 +181,7 @@ fn scores(
     scores
 }
 
-/// Σ_a w_a (μ(x, a) + β^{1/2} σ(x, a)) of one's own action x, in the units of the process.
+/// Σ_a w_a (μ(x, a) + β^{1/2} σ(x, a)) of an own action x, in the units of the process.
 struct ExpectedBound<'a> {
     predictor: &'a Predictor<'a>,
     own: Range<usize>,
@@ -213,7 +215,7 @@ impl Function for ExpectedBound<'_> {
         values
     }
 
-    /// Σ_a w_a (∇μ + β^{1/2} ∇σ²/(2σ)), ∇σ² = −2 v·∇v; where σ² is lost to rounding its slope is taken as 0.
+    /// Σ_a w_a (∇μ + β^{1/2} ∇σ²/(2σ)), ∇σ² = −2 v·∇v. The slope is 0 if σ² is lost to rounding.
     fn value_gradient(&self, point: &[f64], gradient: &mut [f64]) -> f64 {
         gradient.fill(0.0);
         let mut value = 0.0;
@@ -283,7 +285,7 @@ mod tests {
         }
     }
 
-    /// Few actions with the posterior at hand, all of them kept up, and more than can be kept: the same to the last bit.
+    /// Recomputed bounds, cached bounds, and bounds that exceed the cache are bitwise equal.
     #[test]
     fn kept_and_recomputed_scores_are_the_same() {
         use crate::{Level0Strategy, PlayerSettings};
@@ -315,7 +317,8 @@ mod tests {
         assert_eq!(bits(&all), bits(&parts));
     }
 
-    /// Weights that overflowed are an error, not the first action; too many joint actions are one too.
+    /// Overflowed weights are an error and do not select the first action. Too many joint actions
+    /// are an error too.
     #[test]
     fn laws_that_give_nothing_are_refused() {
         let sets = vec![ActionSet::grid(2), ActionSet::grid(600), ActionSet::grid(600)];

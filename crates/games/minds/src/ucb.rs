@@ -1,4 +1,4 @@
-//! β_t: by how much a payoff's standard deviation is widened.
+//! β_t: the factor of a payoff's standard deviation in the bound.
 
 use std::f64::consts::PI;
 
@@ -8,44 +8,45 @@ use crate::{Game, GameError};
 /// The form of the upper confidence bound of a payoff, α = μ + β_t^{1/2} σ (thesis (8.2)).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Ucb {
-    /// β_t^{1/2}.
+    /// The width β_t^{1/2}.
     pub width: UcbWidth,
-    /// σ is the deviation of an observation instead of the payoff function's. A deviation of the authors' code.
+    /// σ is the deviation of an observation instead of the payoff function's. A deviation of the
+    /// authors' code.
     pub with_noise: bool,
 }
 
-/// The factor of σ: β_t^{1/2}, the square root taken.
+/// The factor β_t^{1/2} of σ, after the square root.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum UcbWidth {
-    /// √(2 ln(|X_i| t² π²/(3δ))) with the number of one's own actions (Theorem 8.1).
+    /// √(2 ln(|X_i| t² π²/(3δ))) with the number of the player's own actions (Theorem 8.1).
     Theorem {
         /// δ in (0, 1).
         failure_prob: f64,
     },
-    /// The same at every iteration.
+    /// The same factor at every iteration.
     Constant(f64),
     /// √(c d ln 2t), in the authors' code with c = 0.5.
     Logarithmic {
         /// c ≥ 0.
         factor: f64,
-        /// d.
+        /// The dimension d.
         dim: CountedDim,
     },
 }
 
-/// The coordinates that d counts.
+/// Coordinates counted in d.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CountedDim {
-    /// Those of the joint action.
+    /// Coordinates of the joint action.
     Joint,
-    /// One's own.
+    /// The player's own coordinates.
     Own,
-    /// One's own in the expectation of level 1, those of the joint action in best responses and at level 0: the authors' code
-    /// of synthetic games.
+    /// Own coordinates in the expectation of level 1, those of the joint action in best responses
+    /// and at level 0: the authors' code of synthetic games.
     OwnInExpectations,
 }
 
-/// The purpose that a bound is formed for.
+/// Purpose of a bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BoundPurpose {
     Level0,
@@ -54,7 +55,7 @@ pub(crate) enum BoundPurpose {
 }
 
 impl Ucb {
-    /// Of the payoff function, without noise.
+    /// Bound of the payoff function, without noise.
     pub fn new(width: UcbWidth) -> Self {
         Self { width, with_noise: false }
     }

@@ -1,24 +1,25 @@
-//! Posterior means and variances at many joint actions, kept up round by round.
+//! Posterior means and variances at many joint actions, updated round by round.
 
 use fedbo_gp::{Columns, Kernel, Posterior};
 use fedbo_optim::Points;
 
-/// Cells that are worked on together: their rows stay in the cache.
+/// Number of cells in one chunk, chosen so that their rows stay in the cache.
 const CHUNK: usize = 512;
 
 /// V = L⁻¹ k(X, cells), n×m, and the column sums of its squares, for L Lᵀ = k(X, X) + σ² I.
 ///
 /// mean = Vᵀ L⁻¹ y,   var = k(x, x) − Σ_s V_s²
 ///
-/// A new observation adds the row V_n = (k(x_n, cells) − Σ_{s<n} L_ns V_s)/L_nn and leaves the others, O(n m). Every cell is
-/// worked on by itself and in the order of observations, so the numbers are the same to the last bit whether rows were added
-/// one by one or all at once, and whatever other cells there are.
+/// A new observation adds the row V_n = (k(x_n, cells) − Σ_{s<n} L_ns V_s)/L_nn and keeps the other
+/// rows, O(n m). Every cell is computed on its own and in the order of observations. So the numbers
+/// are bitwise equal whether rows are added one by one or all at once, and do not depend on the
+/// other cells.
 #[derive(Clone, Debug)]
 pub(crate) struct Whitened {
     cells: Columns,
     rows: Vec<Vec<f64>>,
     explained: Vec<f64>,
-    /// The kernel and the last row of L that V was made with: others begin anew.
+    /// Kernel and last row of L that V was computed with; any change discards V.
     kernel: Option<Kernel>,
     last: Vec<f64>,
 }
@@ -34,7 +35,7 @@ impl Whitened {
         }
     }
 
-    /// Adds the rows of the observations that are new.
+    /// Adds the rows of new observations.
     pub(crate) fn extend(&mut self, posterior: &Posterior) {
         let lower = posterior.factor().lower();
         let known = self.rows.len();
@@ -74,13 +75,14 @@ impl Whitened {
         self.last = lower.row(posterior.len() - 1).to_vec();
     }
 
-    /// Means and variances of every cell, once [`Whitened::extend`] has seen this posterior; no variance is below 0.
+    /// Means and variances of all cells, after [`Whitened::extend`] with this posterior; no
+    /// variance is below 0.
     pub(crate) fn means_variances(&self, posterior: &Posterior) -> (Vec<f64>, Vec<f64>) {
         debug_assert_eq!(self.rows.len(), posterior.len());
         let mut weights = posterior.outputs().to_vec();
         posterior.factor().solve_lower(&mut weights);
         for weight in &mut weights {
-            *weight = -*weight; // as rows are subtracted
+            *weight = -*weight; // `subtract` subtracts rows
         }
         let mut means = vec![0.0; self.cells.len()];
         for begin in (0..means.len()).step_by(CHUNK) {
@@ -127,8 +129,8 @@ mod tests {
         values.iter().map(|v| v.to_bits()).collect()
     }
 
-    /// Row by row, all at once and for a part of the cells: to the last bit the same. Against the posterior itself: 1e-10, for a
-    /// noise that amplifies rounding 1e4 times.
+    /// Rows added one by one, all at once, and for a subset of the cells are bitwise equal. They
+    /// agree with the posterior to 1e-10, for noise that amplifies rounding 1e4 times.
     #[test]
     fn rows_added_one_by_one_are_those_of_a_recomputation() {
         for family in [Family::SquaredExponential, Family::Matern52] {
@@ -162,8 +164,8 @@ mod tests {
         }
     }
 
-    /// Another kernel (of one observation the factor is the same), and a factor that was built anew with other rows: nothing stale
-    /// stays.
+    /// No stale rows remain after a change of the kernel (with one observation the factor is
+    /// equal), or of the factor's rows.
     #[test]
     fn rows_of_another_posterior_are_thrown_away() {
         let cells = uniform_points(20, 2, &mut test_stream(3));

@@ -1,30 +1,31 @@
-//! Actions as people write them, and as reasoning players see them.
+//! Actions as people write them, and their form for reasoning players.
 
 use fedbo_games::{Action, ActionSet};
 use fedbo_optim::Points;
 use fedbo_space::{Kind, Parameter, Point, Space, SpaceError, Value};
 
-/// Most actions of a player with finitely many.
+/// Maximum number of actions in a finite set.
 pub const ACTIONS_MAX: usize = 10_000;
 
-/// The largest distance from a value of a grid at which a number means that value, as a share of the range.
+/// Maximum distance between a number and the grid value that it denotes, as a share of the range.
 const NEAR: f64 = 1e-6;
 
-/// The actions of a player: a space, all of it or finitely many of its points.
+/// The actions of a player: a whole space, or finitely many of its points.
 #[derive(Clone, Debug)]
 pub struct Actions {
     space: Space,
     set: ActionSet,
     /// The actions of a finite set, in its order.
     points: Option<Vec<Point>>,
-    /// Values of each float.
+    /// Number of values of each float.
     grid: Option<usize>,
 }
 
 impl Actions {
-    /// The actions of a space. They are finitely many where no parameter is a float, or floats take `grid` values each, equally
-    /// spaced on their scale; and then all combinations. More than [`ACTIONS_MAX`] combinations of whole numbers and choices
-    /// count as continuous, and best responses are rounded.
+    /// Creates the actions of a space. They are finitely many if no parameter is a float, or if
+    /// floats take `grid` values each, equally spaced on their scale. They are then all
+    /// combinations. If there are more than [`ACTIONS_MAX`] combinations of whole numbers and
+    /// choices, the set counts as continuous and best responses are rounded.
     pub fn new(space: Space, grid: Option<usize>) -> Self {
         let points = enumerate(&space, grid);
         let set = match &points {
@@ -45,7 +46,8 @@ impl Actions {
         &self.space
     }
 
-    /// The values that may be given for each parameter, in words: `price=(one of 15 numbers from 1.0 to 5.0)`.
+    /// The possible values of each parameter, in words:
+    /// `price=(one of 15 numbers from 1.0 to 5.0)`.
     pub fn in_words(&self) -> Vec<String> {
         let parameters = self.space.parameters().iter();
         parameters
@@ -61,7 +63,7 @@ impl Actions {
             .collect()
     }
 
-    /// The values of each float that lies on a grid, by name.
+    /// The values of each float on a grid, by name.
     pub fn grid_values(&self) -> Vec<(&str, Vec<Value>)> {
         let parameters = self.space.parameters().iter();
         let floats = parameters.filter(|p| matches!(p.kind(), Kind::Float { .. }));
@@ -69,7 +71,7 @@ impl Actions {
         values.collect()
     }
 
-    /// As reasoning players see them.
+    /// The action set for reasoning players.
     pub fn set(&self) -> &ActionSet {
         &self.set
     }
@@ -79,7 +81,7 @@ impl Actions {
         self.set.n_actions()
     }
 
-    /// The point that an action means.
+    /// The point of an action.
     pub fn point(&self, action: &Action) -> Point {
         match (action, &self.points) {
             (Action::Index(index), Some(points)) => points[*index].clone(),
@@ -88,10 +90,10 @@ impl Actions {
         }
     }
 
-    /// The action that somebody means by a point.
+    /// The action denoted by a point.
     ///
     /// # Errors
-    /// In words, if it is none.
+    /// A message if the point is not an action.
     pub fn action(&self, point: &Point) -> Result<Action, String> {
         let point = self.space.normalize(point).map_err(in_words)?;
         let unit = self.space.encode(&point).map_err(in_words)?;
@@ -124,7 +126,7 @@ impl Actions {
         }
     }
 
-    /// An action as it is played: the point that it means, and the action that this point means.
+    /// Converts an action to the played one: its point, and the action denoted by this point.
     pub fn played(&self, action: Action) -> (Point, Action) {
         let point = self.point(&action);
         let action = match action {
@@ -138,7 +140,7 @@ impl Actions {
     }
 }
 
-/// A value in seven digits, which are near enough to mean it.
+/// Rounds a float to seven digits, which still denote the same grid value.
 fn short(value: &Value) -> String {
     match value {
         Value::Float(exact) => {
@@ -153,7 +155,7 @@ fn in_words(error: SpaceError) -> String {
     error.to_string()
 }
 
-/// All points of a space, if they are not too many.
+/// All points of a space; `None` if they are infinitely or too many.
 fn enumerate(space: &Space, grid: Option<usize>) -> Option<Vec<Point>> {
     let mut values: Vec<Vec<Value>> = Vec::new();
     let mut n = 1_usize;
@@ -183,7 +185,7 @@ fn enumerate(space: &Space, grid: Option<usize>) -> Option<Vec<Point>> {
     Some(points)
 }
 
-/// The number of values that a parameter takes; `None` if they are not finitely many, or far too many.
+/// Number of values of a parameter; `None` if they are infinitely or too many.
 fn n_values(parameter: &Parameter, grid: Option<usize>) -> Option<usize> {
     match parameter.kind().n_values() {
         None => grid,
@@ -191,7 +193,7 @@ fn n_values(parameter: &Parameter, grid: Option<usize>) -> Option<usize> {
     }
 }
 
-/// The values of a parameter, `n` of them.
+/// The `n` values of a parameter.
 fn values_of(parameter: &Parameter, n: usize) -> Vec<Value> {
     match parameter.kind() {
         Kind::Float { low, high, log } => (0..n)
@@ -208,7 +210,7 @@ fn values_of(parameter: &Parameter, n: usize) -> Vec<Value> {
     }
 }
 
-/// Place `index` of `n` equally spaced ones in `[0, 1]`, ends included.
+/// Value `index` of `n` equally spaced ones in `[0, 1]`, ends included.
 #[expect(clippy::cast_precision_loss, reason = "at most ACTIONS_MAX places of a grid")]
 fn share(index: usize, n: usize) -> f64 {
     index as f64 / (n.saturating_sub(1).max(1)) as f64

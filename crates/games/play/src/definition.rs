@@ -1,12 +1,13 @@
-//! The definition of a game: fixed when its first round is played, the same for all who go on with it.
+//! The definition of a game: fixed when its first round is played, and the same whenever the game
+//! continues.
 
 use fedbo_config::{Changes, Keys};
 use fedbo_gp::Family;
 use fedbo_space::{Parameter, ParameterSpec, Space, SpaceError};
 use serde::{Deserialize, Serialize};
 
-/// Everything that decides what reasoning players do. Stored with the record; equal definitions, equal payoffs and equal moves of
-/// everybody else give equal games.
+/// All inputs of the decisions of reasoning players. Stored with the record. Games are equal if
+/// their definitions, their payoffs and the moves of all other players are equal.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Definition {
@@ -14,7 +15,7 @@ pub struct Definition {
     pub name: String,
     /// Seed of every draw.
     pub seed: u64,
-    /// Rounds at the beginning that reasoning players play uniformly at random.
+    /// Number of initial rounds that reasoning players play uniformly at random.
     pub n_initial: usize,
     /// The players in order.
     pub players: Vec<PlayerSpec>,
@@ -38,25 +39,25 @@ pub struct PlayerSpec {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ActionSource {
-    /// It reasons as R2-B2 does.
+    /// The player reasons by R2-B2.
     Reasoning(MindSpec),
-    /// A program is asked in each round.
+    /// A program is run in each round.
     Program,
-    /// A person, or a program of one's own, tells its moves.
+    /// A person, or a custom program, reports the moves.
     ByHand,
 }
 
-/// A player's reasoning, with all that it believes of the others.
+/// A player's reasoning, with its beliefs about the others.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MindSpec {
-    /// Its strategy at level 0.
+    /// Strategy at level 0.
     pub level0: Level0Spec,
-    /// Its model of its payoffs.
+    /// Model of the player's payoffs.
     pub model: ModelSpec,
-    /// β_t, the same at every round.
+    /// Factor of the standard deviation in the bound, the same in every round.
     pub ucb_multiplier: f64,
-    /// The level at which it reasons, with its beliefs.
+    /// Level of reasoning, with the player's beliefs.
     pub reasoning: Reasoning,
 }
 
@@ -66,17 +67,18 @@ pub struct MindSpec {
 pub enum Reasoning {
     /// Level 0: a draw from its mixed strategy.
     Level0,
-    /// Level k ≥ 1: the best response to what it believes of the others.
+    /// Level k ≥ 1: the best response to the player's beliefs about the others.
     Response {
-        /// Draws of an expectation over level-0 strategies: 0 for the exact one, 1 for R2-B2-Lite.
+        /// Number of draws in an expectation over level-0 strategies: 0 for the exact one, 1 for
+        /// R2-B2-Lite.
         samples: usize,
-        /// For every other player its number, and how it is believed to think.
+        /// The number and the believed reasoning of every other player.
         believes: Vec<(usize, MindSpec)>,
     },
 }
 
 impl MindSpec {
-    /// k: 0, or one more than the highest level believed of another.
+    /// The level k: 0, or one more than the highest level among the beliefs.
     pub fn level(&self) -> usize {
         match &self.reasoning {
             Reasoning::Level0 => 0,
@@ -94,22 +96,22 @@ impl MindSpec {
 pub enum Level0Spec {
     /// Uniformly at random.
     Random,
-    /// With these probabilities, one an action.
+    /// Fixed probabilities, one per action.
     Fixed(Vec<f64>),
-    /// Multiplicative weights on optimistic payoffs, which lie in this range.
+    /// Multiplicative weights on optimistic payoffs in the given range.
     GpMw {
-        /// Least and largest payoff.
+        /// Smallest and largest payoff.
         range: (f64, f64),
     },
-    /// Exponential weights on random features; payoffs lie in this range.
+    /// Exponential weights on random features, for payoffs in the given range.
     Exp3 {
-        /// Least and largest payoff.
+        /// Smallest and largest payoff.
         range: (f64, f64),
     },
 }
 
 impl Level0Spec {
-    /// As a file writes it.
+    /// The strategy's name in a file.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Random => "random",
@@ -119,7 +121,7 @@ impl Level0Spec {
         }
     }
 
-    /// All of it, in a few words.
+    /// A short description of all settings.
     fn shown(&self) -> String {
         match self {
             Self::Random => self.name().to_owned(),
@@ -137,14 +139,15 @@ impl Level0Spec {
 pub struct ModelSpec {
     /// `matern-5/2`, `matern-3/2` or `squared-exponential`.
     pub kernel: String,
-    /// True if payoffs are brought to mean 0 and variance 1.
+    /// True if payoffs are standardized to mean 0 and variance 1.
     pub standardize: bool,
-    /// Length scales (one a coordinate of joint actions), signal variance and noise variance; `None` has them learned.
+    /// Length scales (one per coordinate of joint actions), signal variance and noise variance;
+    /// `None` if they are learned.
     pub given: Option<(Vec<f64>, f64, f64)>,
 }
 
 impl ModelSpec {
-    /// The kernel's family; `None` for a word that this program does not know.
+    /// The kernel's family; `None` for an unknown word.
     pub fn family(&self) -> Option<Family> {
         match self.kernel.as_str() {
             "matern-5/2" => Some(Family::Matern52),
@@ -163,7 +166,7 @@ impl ModelSpec {
         }
     }
 
-    /// The source of its hyperparameters, in words.
+    /// The source of the hyperparameters, in words.
     fn shown(&self) -> String {
         match &self.given {
             None => "learned".to_owned(),
@@ -179,12 +182,12 @@ impl PlayerSpec {
     /// The space of its actions.
     ///
     /// # Errors
-    /// If a parameter cannot be used.
+    /// If a parameter is invalid.
     pub fn space(&self) -> Result<Space, SpaceError> {
         Space::from_specs(self.space.iter().map(|(name, spec)| (name.as_str(), spec)))
     }
 
-    /// In a few words for people: `level 2`, `by a program`.
+    /// A short description for people: `level 2`, `by a program`.
     pub fn how(&self) -> String {
         match &self.plays {
             ActionSource::Reasoning(mind) => match mind.level() {
@@ -198,15 +201,16 @@ impl PlayerSpec {
 }
 
 impl Definition {
-    /// The number of the player of this name.
+    /// The number of the player with this name.
     pub fn player(&self, name: &str) -> Option<usize> {
         self.players.iter().position(|player| player.name == name)
     }
 
-    /// The keys in which this definition differs from the stored one.
+    /// The keys that differ from the stored definition.
     pub fn difference(&self, stored: &Self) -> Option<Changes> {
         const STORED: &str = "the stored game";
-        // Up to the first difference that shows in a key all keys are the same; what shows in none is compared as it is kept.
+        // All keys before the first differing key are equal. Differences without a key are found by
+        // comparing the stored forms.
         Changes::between(&stored.keys(), &self.keys(), STORED).or_else(|| {
             let [stored, given] = [stored, self].map(|each| {
                 let mut plain = each.clone();
@@ -223,7 +227,7 @@ impl Definition {
         })
     }
 
-    /// Its settings, key by key as they stand in a file.
+    /// The settings, key by key as in a file.
     fn keys(&self) -> Keys {
         let names: Vec<&str> = self.players.iter().map(|p| p.name.as_str()).collect();
         let mut keys = Keys::default();
@@ -253,7 +257,7 @@ impl Definition {
 }
 
 impl MindSpec {
-    /// Adds what it says, key by key; `at` is where it stands.
+    /// Adds the settings key by key; `at` is the path of the table.
     fn push_keys(&self, at: &[&str], names: &[&str], keys: &mut Keys) {
         let at_key = |key: &[&'static str]| [at, key].concat();
         keys.push(&at_key(&["level"]), self.level());
@@ -294,7 +298,7 @@ mod tests {
         let level0 = || MindSpec {
             level0: Level0Spec::Random,
             model: model(),
-            ucb_multiplier: 4.0,
+            ucb_multiplier: 2.0,
             reasoning: Reasoning::Level0,
         };
         let player = |name: &str, plays| PlayerSpec {
@@ -316,7 +320,7 @@ mod tests {
         }
     }
 
-    /// Each change is named by the key that a file would write, with what is stored and what is given.
+    /// Each change is named by its key in a file, with the stored and the given value.
     #[test]
     fn a_difference_is_named_by_its_key() {
         type Change = fn(&mut Definition);
@@ -353,7 +357,7 @@ mod tests {
             ),
             (
                 |d| belief(d).ucb_multiplier = 1.0,
-                ["players.shop.believes.rival.ucb_multiplier", "4", "1"],
+                ["players.shop.believes.rival.ucb_multiplier", "2", "1"],
             ),
             (
                 |d| mind(d).model.given = Some((vec![0.5, 0.5], 1.0, 0.01)),

@@ -1,4 +1,4 @@
-//! Errors of a game that people play.
+//! Errors of a playable game.
 
 use std::path::PathBuf;
 
@@ -8,50 +8,50 @@ use fedbo_objective::{CommandError, Failure};
 
 use crate::payoffs::PAYOFF_MAX;
 
-/// The reason why a player gave no action, or a round has no payoffs.
+/// Reason why a player gave no action, or a round has no payoffs.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MissingActionReason {
-    /// The program failed, or did not end in time.
+    /// The program failed or timed out.
     #[error(transparent)]
     Program(#[from] Failure),
-    /// The program did not print what was asked for.
+    /// The program's output is invalid.
     #[error("it printed {found}, expected {expected}{stderr}")]
     Nonsense {
         /// Its last line.
         found: String,
-        /// The output that was asked for.
+        /// The expected output.
         expected: String,
-        /// The end of its standard error, with words that lead to it; empty if there was none.
+        /// The end of its standard error, with words that introduce it; empty if there was none.
         stderr: String,
     },
-    /// The program says that it has no payoff for a player.
-    #[error("the payoff of {player:?} is no finite number within ±{PAYOFF_MAX:e}")]
+    /// The program reported a player's payoff as lost.
+    #[error("the payoff of {player:?} is not a finite number within ±{PAYOFF_MAX:e}")]
     LostPayoff {
-        /// The first of them.
+        /// The first of these players.
         player: String,
     },
-    /// The program did not print an action of the player's.
+    /// The program's output is not an action of the player.
     #[error("it printed {found}, {why}")]
     NoAction {
         /// Its last line.
         found: String,
-        /// The reason why it is none.
+        /// The reason.
         why: String,
     },
-    /// Nobody told a move in time.
+    /// No move was told in time.
     #[error("no move was told within {seconds} s")]
     NoMove {
-        /// The time.
+        /// The timeout.
         seconds: f64,
     },
 }
 
-/// The reason why a game cannot go on. The record of what was played is kept.
+/// Reason why a game cannot continue. The record of the played rounds is kept.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PlayError {
-    /// A player gave no action, and the file says that the game stops then.
+    /// A player gave no action, and the file says to stop the game in this case.
     #[error("round {round}: no action of {player:?}: {cause}")]
     Player {
         /// The round, from 1.
@@ -61,7 +61,7 @@ pub enum PlayError {
         /// The cause.
         cause: MissingActionReason,
     },
-    /// The payoffs did not come, and the file says that the game stops then.
+    /// The payoffs are missing, and the file says to stop the game in this case.
     #[error("round {round}: no payoffs: {cause}")]
     Payoffs {
         /// The round, from 1.
@@ -69,21 +69,21 @@ pub enum PlayError {
         /// The cause.
         cause: MissingActionReason,
     },
-    /// The same went wrong round after round.
+    /// The same failure occurred in too many rounds in a row.
     #[error("round {round}: {what} failed {times} times in a row, the last time because {cause}")]
     Repeatedly {
         /// The last round, from 1.
         round: usize,
-        /// A player, or the payoffs.
+        /// The player, or the payoffs.
         what: String,
         /// The number of failures in a row.
         times: usize,
         /// The last cause.
         cause: MissingActionReason,
     },
-    /// The file of the record holds another game.
+    /// The record is of another game.
     #[error(
-        "{}: it holds the game with other settings: {changes}; name another storage, or put the file back", path.display()
+        "{}: it holds the game with different settings: {changes}; name another storage, or restore the file", path.display()
     )]
     Differs {
         /// The record.
@@ -91,51 +91,51 @@ pub enum PlayError {
         /// The keys that differ.
         changes: Box<Changes>,
     },
-    /// Nothing was played yet.
-    #[error("{}: no game is kept there yet; begin it with fedbo play", path.display())]
+    /// There is no game at this path yet.
+    #[error("{}: no game is stored there yet; start it with fedbo play", path.display())]
     Absent {
-        /// The path at which the record would be.
+        /// The path of the missing record.
         path: PathBuf,
     },
-    /// The record cannot be a game's.
+    /// The file is not a record of a game.
     #[error("{}: {message}", path.display())]
     NotARecord {
         /// The file.
         path: PathBuf,
-        /// A description of the file, and the way out.
+        /// A description of the file, and the remedy.
         message: String,
     },
-    /// The record is of another version.
+    /// The record has another version.
     #[error(
         "{}: its layout has version {found}, this program's has {expected}; use the program that wrote it", path.display()
     )]
     Version {
         /// The file.
         path: PathBuf,
-        /// The file's.
+        /// The version of the file.
         found: i64,
-        /// This program's.
+        /// The version of this program.
         expected: i64,
     },
-    /// The file or its disk refuses.
+    /// The file or its disk failed.
     #[error("{}: {message}", path.display())]
     Refused {
         /// The file.
         path: PathBuf,
-        /// The system's message, and the way out.
+        /// The system's message, and the remedy.
         message: String,
     },
-    /// The file is no longer where it was.
+    /// The file was moved or deleted.
     #[error(
-        "{}: the file is no longer where it was when the game began to use it; put it back, or begin anew", path.display()
+        "{}: the file was moved, removed or replaced while the game used it; put it back, or start again", path.display()
     )]
     Gone {
         /// The file.
         path: PathBuf,
     },
-    /// Another process has played a round in the meantime.
+    /// Another process played the round in the meantime.
     #[error(
-        "{}: round {round} was played by another process meanwhile; let one process play a game", path.display()
+        "{}: round {round} was meanwhile played by another process; run only one process per game", path.display()
     )]
     Overtaken {
         /// The record.
@@ -143,10 +143,10 @@ pub enum PlayError {
         /// The round, from 1.
         round: usize,
     },
-    /// A move was told that cannot be taken.
+    /// A told move is not acceptable.
     #[error("{message}")]
     Move {
-        /// The reason, and the way out.
+        /// The reason, and the remedy.
         message: String,
     },
     /// A command of the file cannot be run.
@@ -160,7 +160,7 @@ pub enum PlayError {
         /// The cause.
         cause: GameError,
     },
-    /// A setting cannot be used.
+    /// A setting is invalid.
     #[error(transparent)]
     Game(#[from] GameError),
 }

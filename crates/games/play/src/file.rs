@@ -16,24 +16,25 @@ use crate::{
     OnLostPayoffs, PlayError, PlayerSpec,
 };
 
-/// Most rounds of a game: every decision solves with all payoffs before it.
+/// Maximum number of rounds; every decision solves with all earlier payoffs.
 pub const ROUNDS_MAX: usize = 20_000;
-/// Most players of a game.
+/// Maximum number of players.
 const PLAYERS_MAX: usize = 16;
-/// Rounds at the beginning that are played at random, unless the file says otherwise (appendix E.6.2.1).
+/// Default number of initial rounds with random play (appendix E.6.2.1).
 const N_INITIAL: usize = 5;
-/// Failures of one player, or of the payoffs, in a row after which a game ends that would go on.
+/// Maximum number of failures in a row, of one player or of the payoffs, in a game that continues
+/// after failures.
 const FAILURES_MAX: usize = 5;
 
 /// A whole file: plain data, not yet checked.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct GameToml {
-    /// Version of the file's layout; 1, also by default.
+    /// Version of the file's layout; defaults to 1.
     version: Option<u64>,
     game: Option<GameTable>,
     payoffs: Option<PayoffsTable>,
-    /// A map has no order: players follow the file's.
+    /// A map has no order: the order of players is taken from the text.
     players: BTreeMap<String, PlayerTable>,
 }
 
@@ -58,21 +59,22 @@ struct PayoffsTable {
     on_failure: Option<String>,
 }
 
-/// A player. The keys of [`MindTable`] are listed again, as a flattened table would not refuse unknown keys.
+/// A player. The keys of [`MindTable`] are repeated because a flattened table would not refuse
+/// unknown keys.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct PlayerTable {
     space: BTreeMap<String, ParameterSpec>,
     grid: Option<usize>,
     payoff_range: Option<[f64; 2]>,
-    // It reasons:
+    // A reasoning player:
     level: Option<usize>,
     level0: Option<WordOrNumbers>,
     expectation: Option<WordOrNumbers>,
     ucb_multiplier: Option<f64>,
     surrogate: Option<SurrogateTable>,
     believes: BTreeMap<String, MindTable>,
-    // Or a program is asked, or its moves are told:
+    // A program, or moves told by hand:
     command: Option<Vec<String>>,
     directory: Option<PathBuf>,
     by_hand: Option<bool>,
@@ -85,29 +87,31 @@ struct PlayerTable {
 pub struct GameFile {
     /// The definition of the game.
     pub definition: Definition,
-    /// The number of rounds that it is to have, those at random included.
+    /// Total number of rounds, random ones included.
     pub n_rounds: usize,
-    /// The way in which each player is asked.
+    /// Source of each player's moves.
     pub movers: Vec<MoveSource>,
-    /// The command that plays out a round; `None` where the file was read without it.
+    /// Command that computes the payoffs of a round; `None` if the file was read without commands.
     pub payoffs: Option<CommandSpec>,
-    /// The range of each player's payoffs, where the file gives it.
+    /// Range of each player's payoffs, if the file gives it.
     pub ranges: Vec<Option<(f64, f64)>>,
-    /// The response to payoffs that do not come.
+    /// Response to missing payoffs.
     pub on_lost_payoffs: OnLostPayoffs,
-    /// Failures in a row after which a game ends that would go on.
+    /// Number of failures in a row that ends a game that otherwise continues after failures.
     pub failures_max: usize,
     /// The path of the record, relative to the file's folder; `None` for memory.
     pub storage: Option<PathBuf>,
-    /// The text that it was read from.
+    /// The text of the file.
     source: TomlFile,
 }
 
 impl GameFile {
-    /// The record of this game in a file, begun if there is none. What it holds must be this game.
+    /// Opens the record of this game in a file, or creates it. An existing record must be of this
+    /// game.
     ///
     /// # Errors
-    /// If the file cannot be used, or holds another game: then the changed keys are named with their lines.
+    /// If the file is unusable, or holds another game: the error then names the changed keys with
+    /// their lines.
     pub fn open_record(&self, path: &Path) -> Result<GameRecord, PlayError> {
         GameRecord::open(path, self.definition.clone()).map_err(|error| match error {
             PlayError::Differs { path, changes } => {
@@ -120,15 +124,16 @@ impl GameFile {
     /// Reads and checks a file.
     ///
     /// # Errors
-    /// The first thing that cannot be used, with its place and the way out.
+    /// The first invalid setting, with its place and the remedy.
     pub fn load(path: &Path) -> Result<Self, FileError> {
         Self::of(&TomlFile::read(path)?, true)
     }
 
-    /// The same without its commands: to look at a game, or to tell a move, no program needs to be there.
+    /// Reads and checks a file without its commands: a program that shows a game or tells a move
+    /// does not need them.
     ///
     /// # Errors
-    /// As for [`GameFile::load`], but for what commands say.
+    /// As for [`GameFile::load`], except for errors in commands.
     pub fn load_without_commands(path: &Path) -> Result<Self, FileError> {
         Self::of(&TomlFile::read(path)?, false)
     }
@@ -156,7 +161,7 @@ impl GameToml {
         };
         check.folder_name(&["game", "name"], name)?;
         let Some(rounds) = game.rounds else {
-            let remedy = "add rounds = .., how many are played in all";
+            let remedy = "add rounds = .., the total number of rounds";
             return Err(file.missing_error(&["game", "rounds"], remedy));
         };
         let n_rounds = check.count(&["game", "rounds"], rounds, ROUNDS_MAX)?;
@@ -220,14 +225,14 @@ impl GameToml {
             check.folder_name(&["players", name], name)?;
             if name.contains(['.', '{', '}', '=']) || name.chars().any(char::is_whitespace) {
                 let message = format!(
-                    "player {name:?}: a name has no space, dot, brace or =, as {{NAME.PARAMETER}} stands in commands"
+                    "player {name:?}: a name must not have a space, dot, brace or =, because commands contain {{NAME.PARAMETER}}"
                 );
                 return Err(check.file.error(&["players", name], message));
             }
         }
         if !(2..=PLAYERS_MAX).contains(&names.len()) {
             let message = format!(
-                "a game has 2 to {PLAYERS_MAX} players, found {}; one alone tunes with a study.toml and fedbo tune",
+                "a game has 2 to {PLAYERS_MAX} players, found {}; for one player use a study.toml and fedbo tune",
                 names.len()
             );
             return Err(check.file.error(&["players"], message));
@@ -315,7 +320,7 @@ impl GameToml {
         Ok(players)
     }
 
-    /// The command that plays out a round.
+    /// The command that computes the payoffs of a round.
     fn command(
         &self,
         check: Check<'_>,
@@ -325,7 +330,7 @@ impl GameToml {
     ) -> Result<CommandSpec, FileError> {
         let at = ["payoffs", "command"];
         let Some(command) = &table.command else {
-            let remedy = "add command = [\"program\", \"argument\", ..], whose last line of output has a number for each player";
+            let remedy = "add command = [\"program\", \"argument\", ..]; its last line of output has a number for each player";
             return Err(check.file.missing_error(&at, remedy));
         };
         let spaces = names.iter().zip(actions).map(|(name, own)| (name.as_str(), own.space()));
@@ -386,8 +391,8 @@ impl PlayerTable {
         }
         if let Some(key) = mind.first_key() {
             let message = format!(
-                "players.{name}.{key} is for a player with level; what others believe of {name} stands under their \
-                 [players.NAME.believes.{name}]; remove it"
+                "players.{name}.{key} is for a player with level; beliefs of others about {name} belong under \
+                 their [players.NAME.believes.{name}]; remove it"
             );
             return Err(check.file.error(&at(key), message));
         }
@@ -424,7 +429,7 @@ fn has_no_action_source(table: &PlayerTable, by_hand: bool) -> bool {
     table.level.is_none() && table.command.is_none() && !by_hand
 }
 
-/// Least and largest payoff.
+/// Smallest and largest payoff.
 fn range(
     check: Check<'_>,
     path: &[&str],

@@ -1,4 +1,4 @@
-//! The course of a game so far, and what it tells its players.
+//! The history of a game, and its form for players.
 
 use fedbo_games::Game;
 use fedbo_objective::Placeholder;
@@ -9,19 +9,19 @@ use serde_json::{Map, Value, json};
 use crate::payoffs::expected_action;
 use crate::{Actions, Definition, PlayError};
 
-/// One round, as it was played.
+/// One played round.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RoundRecord {
-    /// One action a player.
+    /// One action per player.
     pub actions: Vec<Point>,
-    /// One payoff a player; `None` where it was lost.
+    /// One payoff per player; `None` if it was lost.
     pub payoffs: Vec<Option<f64>>,
-    /// Seconds that each player took.
+    /// Duration of each player's move, in seconds.
     pub move_seconds: Vec<f64>,
-    /// Seconds that the payoffs took.
+    /// Duration of the payoffs, in seconds.
     pub payoff_seconds: f64,
-    /// Actions that stood in for ones that did not come.
+    /// Substitutes for missing actions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stand_ins: Vec<SubstituteAction>,
     /// The reason why payoffs were lost.
@@ -29,7 +29,7 @@ pub struct RoundRecord {
     pub lost_because: Option<String>,
 }
 
-/// An action that stood in for one that did not come.
+/// A substitute for a missing action.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SubstituteAction {
@@ -37,11 +37,11 @@ pub struct SubstituteAction {
     pub player: usize,
     /// `random` or `repeat`.
     pub kind: String,
-    /// The reason why none came.
+    /// The reason why the action is missing.
     pub because: String,
 }
 
-/// A game with its rounds so far. Every player may see all of it: perfect monitoring.
+/// A game with its rounds so far. Every player may see all rounds: perfect monitoring.
 #[derive(Clone, Debug)]
 pub struct GameHistory {
     definition: Definition,
@@ -50,10 +50,10 @@ pub struct GameHistory {
 }
 
 impl GameHistory {
-    /// A game with these rounds behind it.
+    /// Creates a game with the given rounds.
     ///
     /// # Errors
-    /// If the definition cannot be used.
+    /// If the definition is invalid.
     pub fn new(definition: Definition, rounds: Vec<RoundRecord>) -> Result<Self, PlayError> {
         let mut actions = Vec::new();
         for player in &definition.players {
@@ -75,7 +75,7 @@ impl GameHistory {
         &self.actions[player]
     }
 
-    /// The rounds that were played.
+    /// The played rounds.
     pub fn rounds(&self) -> &[RoundRecord] {
         &self.rounds
     }
@@ -85,16 +85,16 @@ impl GameHistory {
         self.rounds.push(round);
     }
 
-    /// The game as reasoning players see it.
+    /// The game for reasoning players.
     pub(crate) fn game(&self) -> Result<Game, PlayError> {
         let sets = self.actions.iter().map(|own| own.set().clone());
         Ok(Game::new(sets.collect(), self.definition.n_initial)?)
     }
 
-    /// The move that somebody means by a point, in the space's order and types.
+    /// The move denoted by a point, in the space's order and types.
     ///
     /// # Errors
-    /// [`PlayError::Move`] if it is no action of the player.
+    /// [`PlayError::Move`] if it is not an action of the player.
     pub fn check_move(&self, player: usize, point: &Point) -> Result<Point, PlayError> {
         let own = &self.actions[player];
         let played = own.action(point).map(|action| match own.n_actions() {
@@ -113,8 +113,8 @@ impl GameHistory {
         })
     }
 
-    /// The state that a player is told before its move: the game, its own name and parameters (of floats on a grid
-    /// their values), the round (from 1), and all that was done and paid so far.
+    /// The state for a player before its move: the game, its own name and parameters (with the
+    /// values of floats on a grid), the round (from 1), and all actions and payoffs so far.
     pub fn state(&self, player: usize) -> Value {
         let own = &self.definition.players[player];
         let space: Map<String, Value> = own
@@ -150,7 +150,7 @@ impl GameHistory {
     }
 }
 
-/// An object without the keys that say nothing.
+/// An object without its null values.
 fn without_nulls(mut value: Value) -> Value {
     if let Value::Object(object) = &mut value {
         object.retain(|_, each| !each.is_null());
@@ -158,7 +158,7 @@ fn without_nulls(mut value: Value) -> Value {
     value
 }
 
-/// The names that may stand in braces in the command of the payoffs: PLAYER.PARAMETER.
+/// Placeholders in the command of the payoffs: PLAYER.PARAMETER.
 pub(crate) fn placeholders<'a>(
     spaces: impl Iterator<Item = (&'a str, &'a Space)>,
 ) -> Vec<Placeholder> {

@@ -1,8 +1,9 @@
-//! A game that people play: `game.toml`, the record of rounds, and who is asked for what.
+//! A playable game: `game.toml`, the record of rounds, and the requests for moves.
 //!
-//! Decides what a file says of a game, whose action comes from where (a reasoning player, a program, a person), what happens when one
-//! of them or the payoffs fail, and what of a round is durable and when. Knows nothing of how a reasoning player decides
-//! (`fedbo-games`) or of terminals. Rounds count from 1 for people, players are named. Start at [`GameFile`] and [`Referee`].
+//! Decides the meaning of a game file, the source of each action (a reasoning player, a program, a
+//! person), the handling of failed players and payoffs, and the durability of a round. Does not
+//! know how a reasoning player decides (`fedbo-games`), and uses no terminals. Rounds count from 1
+//! for people, players have names. Start at [`GameFile`] and [`Referee`].
 
 mod actions;
 mod definition;

@@ -1,4 +1,4 @@
-//! Moves that are not decided here: programs are run, and moves that somebody tells are waited for.
+//! Moves from outside: runs programs, and waits for moves that are told.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,10 +13,10 @@ use crate::{
     GameHistory, GameObserver, GameRecord, MissingActionReason, MoveSource, PlayError, ToldMove,
 };
 
-/// Time between two looks for a move that somebody may have told.
+/// Interval between polls for a told move.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// Asks players for their moves in the round after the course so far. A move is durable before it counts.
+/// Collects the players' moves of the next round. A move is durable before it counts.
 pub(crate) struct MoveCollector<'a> {
     pub(crate) course: &'a GameHistory,
     pub(crate) record: &'a GameRecord,
@@ -25,8 +25,8 @@ pub(crate) struct MoveCollector<'a> {
 }
 
 impl MoveCollector<'_> {
-    /// The move of a player that does not reason here: one that stands already, or one that it gives now. `Ok(None)` if the game is
-    /// to stop, an inner error if no move came.
+    /// Returns the move of a player that does not reason in this process: the stored move, or a new
+    /// one. `Ok(None)` if the game is asked to stop, an inner error if the move is missing.
     pub(crate) fn ask(
         &self,
         player: usize,
@@ -53,7 +53,7 @@ impl MoveCollector<'_> {
         }
     }
 
-    /// Runs a player's program for its move.
+    /// Runs a player's program to get its move.
     fn run(&self, player: usize, program: &Program) -> Result<Option<Point>, MissingActionReason> {
         let state = self.course.state(player).to_string();
         let environment = [
@@ -75,7 +75,7 @@ impl MoveCollector<'_> {
         }
     }
 
-    /// Waits for a move to be told, here or by another process.
+    /// Waits for a move told in this process or by another one.
     fn wait(
         &self,
         player: usize,
@@ -90,7 +90,7 @@ impl MoveCollector<'_> {
             }
             if let Some(point) = self.watcher.given(player) {
                 match self.course.check_move(player, &point) {
-                    // Another process may have told one in this moment, which stays.
+                    // If another process tells a move at the same time, its move is kept.
                     Ok(point) => match self.record.tell(index, player, &point) {
                         Ok(_) => {}
                         Err(why @ PlayError::Move { .. }) => self.watcher.refused(player, &why),

@@ -1,48 +1,49 @@
-//! The source of each player's action, and the response where none comes.
+//! The source of each player's action, and the response to a missing action.
 
 use std::time::Duration;
 
 use fedbo_objective::CommandSpec;
 
-/// The way in which a player is asked; not part of a game's definition, so it may be changed between two runs.
+/// Source of a player's moves. It is not part of a game's definition, so it may change between
+/// runs.
 #[derive(Clone, Debug, PartialEq)]
 pub enum MoveSource {
-    /// It reasons, in this process.
+    /// The player reasons in this process.
     Reasoning,
-    /// A program, run once a round.
+    /// A program, run once per round.
     Program {
         /// The program.
         command: CommandSpec,
-        /// The response to its failure.
+        /// The response to a failure.
         on_failure: OnFailure,
     },
-    /// Moves are told.
+    /// Moves are told by hand.
     ByHand {
-        /// The longest time to wait for a move; `None` for no limit.
+        /// The timeout for a move; `None` for no limit.
         timeout: Option<Duration>,
-        /// The response when no move came by then.
+        /// The response to a timeout.
         on_failure: OnFailure,
     },
 }
 
-/// The response of a game when a player gives no action: its program crashes, answers nonsense, or takes too long.
+/// Response to a missing action: the program crashes, prints invalid output, or times out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnFailure {
-    /// The run ends; the same line goes on with this round.
+    /// Ends the run; the same command line resumes with this round.
     #[default]
     Stop,
-    /// An action drawn uniformly stands in.
+    /// Substitutes a uniformly drawn action.
     Random,
-    /// The player's last action stands in; a random one in the first round.
+    /// Substitutes the player's last action, or a random one in the first round.
     Repeat,
 }
 
-/// The response of a game when the payoffs of a round do not come.
+/// Response to missing payoffs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnLostPayoffs {
-    /// The run ends; the same line plays this round again.
+    /// Ends the run; the same command line plays this round again.
     #[default]
     Stop,
-    /// The round stands in the record without the payoffs that are lost, and nobody learns from it what is not there.
+    /// Records the round without the lost payoffs, and the players learn nothing from these.
     GoOn,
 }

@@ -6,20 +6,21 @@ use serde_json::{Map, Value};
 
 use crate::{GameHistory, MissingActionReason};
 
-/// Characters of a line that a message shows.
+/// Maximum number of characters of a line in a message.
 const SHOWN_CHARS: usize = 200;
 
-/// The largest payoff, plus or minus: squares of larger ones are no numbers any more.
+/// Largest absolute payoff; squares of larger ones could overflow.
 pub(crate) const PAYOFF_MAX: f64 = 1e100;
 
-/// Payoffs of which some did not come.
+/// Payoffs of a round with missing ones.
 pub(crate) struct Lost {
-    /// Those that came.
+    /// The payoffs, `None` for missing ones.
     pub(crate) paid: Vec<Option<f64>>,
     pub(crate) cause: MissingActionReason,
 }
 
-/// Has a round played out: its payoffs, `None` if the game is to stop, or what of them came and why the rest did not.
+/// Computes the payoffs of a round. Returns `None` if the game is asked to stop. The error has the
+/// payoffs that are present and the reason why others are missing.
 pub(crate) fn pay(
     course: &GameHistory,
     program: &Program,
@@ -63,11 +64,12 @@ pub(crate) fn pay(
     }
 }
 
-/// The payoffs that a line says, one a player: a JSON object by name, or numbers in the order of players. `None` where the program says
-/// that a payoff is lost (null, NaN, infinity or near it).
+/// Parses the payoffs in a line, one per player: a JSON object by name, or numbers in the order of
+/// players. `None` for a payoff that the program reports as lost (null, NaN, infinity, or an
+/// absolute value that is too large).
 ///
 /// # Errors
-/// If the line says nothing of the kind.
+/// If the line has another form.
 fn payoffs(
     printed: &ProgramOutput,
     names: &[&str],
@@ -83,10 +85,10 @@ fn payoffs(
     found.ok_or_else(|| invalid_output(printed, expected()))
 }
 
-/// The action that a line says: a JSON object with a value for each parameter.
+/// Parses the action in a line: a JSON object with a value for each parameter.
 ///
 /// # Errors
-/// If the line says nothing of the kind.
+/// If the line has another form.
 pub(crate) fn action(
     printed: &ProgramOutput,
     names: &[&str],
@@ -96,13 +98,13 @@ pub(crate) fn action(
     point.ok_or_else(|| invalid_output(printed, expected_action(names)))
 }
 
-/// An action in words.
+/// The expected form of an action, in words.
 pub(crate) fn expected_action(names: &[&str]) -> String {
     let named: Vec<String> = names.iter().map(|name| format!("{name:?}: ..")).collect();
     format!("{{{}}}", named.join(", "))
 }
 
-/// The last line that a program printed.
+/// The last line that a program printed, quoted and shortened.
 pub(crate) fn shown(printed: &ProgramOutput) -> String {
     match &printed.last_line {
         None => "nothing".to_owned(),
@@ -110,7 +112,7 @@ pub(crate) fn shown(printed: &ProgramOutput) -> String {
     }
 }
 
-/// That a program printed something else than what was asked for.
+/// The error for unexpected output of a program.
 fn invalid_output(printed: &ProgramOutput, expected: String) -> MissingActionReason {
     let stderr = match printed.stderr.as_str() {
         "" => String::new(),
@@ -120,7 +122,7 @@ fn invalid_output(printed: &ProgramOutput, expected: String) -> MissingActionRea
 }
 
 fn by_name(line: &str, names: &[&str]) -> Option<Vec<Option<f64>>> {
-    // Python's json writes NaN and Infinity, which JSON does not have.
+    // Python's json module writes NaN and Infinity, which are not JSON.
     let object: Map<String, Value> =
         [line, &with_nulls(line)].iter().find_map(|text| serde_json::from_str(text).ok())?;
     if object.len() != names.len() {
@@ -133,14 +135,15 @@ fn by_name(line: &str, names: &[&str]) -> Option<Vec<Option<f64>>> {
     names.iter().map(payoff).collect()
 }
 
-/// JSON with null in place of NaN and infinities, wherever they are not within a string.
+/// Replaces NaN and infinities by null, except within strings.
 fn with_nulls(line: &str) -> String {
     let mut text = String::with_capacity(line.len());
     for (index, part) in line.split('"').enumerate() {
         if index > 0 {
             text.push('"');
         }
-        // Between two quotes stands a name; one with a quote in it is not found, and the line is refused.
+        // The text between two quotes is a name. A name with a quote in it is not found, and the
+        // line is refused.
         if index % 2 == 1 {
             text.push_str(part);
             continue;

@@ -1,4 +1,4 @@
-//! From a definition's minds to reasoners.
+//! Conversion of a definition's minds to reasoners.
 
 use fedbo_games::{
     Belief, Exp3Rate, Exp3Settings, Expectation, Exploration, FeatureLaw, Game, GameError,
@@ -8,7 +8,8 @@ use fedbo_gp::{Hyperparameters, Kernel};
 
 use crate::{Level0Spec, MindSpec, ModelSpec, Reasoning};
 
-/// Features of EXP3: twice those of the authors' code, whose five see a length scale of 0.63.
+/// Number of features of EXP3: twice that of the authors' code, which has an effective length scale
+/// of 0.63.
 const N_FEATURES: usize = 10;
 /// The length scale of EXP3's features in a coordinate, in the unit cube.
 const FEATURE_LENGTHSCALE: f64 = 0.3;
@@ -45,7 +46,7 @@ fn basics(
 ) -> Result<PlayerSettings, GameError> {
     let mut basics = PlayerSettings::for_game(game, player, (0.0, 1.0));
     basics.level0_strategy = level0(game, player, &mind.level0, seed);
-    basics.ucb = Ucb::new(UcbWidth::Constant(mind.ucb_multiplier.sqrt()));
+    basics.ucb = Ucb::new(UcbWidth::Constant(mind.ucb_multiplier));
     set_model(game, &mut basics, &mind.model)?;
     Ok(basics)
 }

@@ -1,4 +1,5 @@
-//! The record of a game: what it is, which moves were told, which rounds were played. In a file, or in memory.
+//! The record of a game: its definition, the told moves, and the played rounds. In a file, or in
+//! memory.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -11,9 +12,9 @@ use rusqlite::{Connection, OptionalExtension as _, Transaction, TransactionBehav
 use crate::schema::FORMAT;
 use crate::{Definition, PlayError, RoundRecord, SubstituteAction};
 
-/// A game's record, open. What is appended is on the disk when the call returns.
+/// An open record of a game. Appended data is on the disk when the call returns.
 pub struct GameRecord {
-    /// `None` where it is kept in memory.
+    /// `None` for a record in memory.
     file: Option<File>,
     path: PathBuf,
     connection: Mutex<Connection>,
@@ -29,26 +30,26 @@ impl fmt::Debug for GameRecord {
 /// The outcome of telling a move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MoveOutcome {
-    /// It is new, and durable now.
+    /// The move is new, and is now durable.
     New,
-    /// The same was told before.
+    /// The same move was told before.
     Already,
 }
 
-/// A move in a round that is being played.
+/// A move in the current round.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ToldMove {
     /// The action.
     pub point: Point,
-    /// The stand-in, if the action is not the player's own.
+    /// The reason and kind of a substitute, if the action is not the player's own.
     pub substitute: Option<SubstituteAction>,
 }
 
 impl GameRecord {
-    /// A record in memory, lost at the end of the process.
+    /// Creates a record in memory, lost at the end of the process.
     ///
     /// # Errors
-    /// If there is no memory for it.
+    /// If memory is exhausted.
     pub fn in_memory(definition: Definition) -> Result<Self, PlayError> {
         let path = PathBuf::from("memory:");
         let refused = |failure: Failure| in_words(&path, failure);
@@ -57,10 +58,10 @@ impl GameRecord {
         Ok(Self { file: None, connection: Mutex::new(connection), definition, path })
     }
 
-    /// The record in a file, begun if there is none. It must be of the game that is given.
+    /// Opens the record in a file, or creates it. An existing record must be of the given game.
     ///
     /// # Errors
-    /// If the file cannot be used, or holds another game.
+    /// If the file is unusable, or holds another game.
     pub fn open(path: &Path, definition: Definition) -> Result<Self, PlayError> {
         let (file, connection) = open(path)?;
         let mut record = Self {
@@ -84,10 +85,11 @@ impl GameRecord {
         Ok(record)
     }
 
-    /// The record that a file holds, to look at: nothing can be appended, and the file may be read-only.
+    /// Opens the record in a file for reading: nothing can be appended, and the file may be
+    /// read-only.
     ///
     /// # Errors
-    /// If there is none.
+    /// If there is no record.
     pub fn load(path: &Path) -> Result<Self, PlayError> {
         let located = File::locate(path, Mode::Existing, &FORMAT);
         let (file, _) = located.map_err(|fault| of_fault(path, fault))?;
@@ -97,7 +99,7 @@ impl GameRecord {
             .map_err(Failure::from)
             .and_then(|tx| read_definition(&tx))
             .map_err(|failure| in_words(path, failure))?;
-        // A process was killed between laying the file out and its first line.
+        // A process was killed after it created the tables and before it wrote the first row.
         let definition = definition.ok_or_else(|| PlayError::Absent { path: path.to_owned() })?;
         Ok(Self {
             file: Some(file),
@@ -117,15 +119,15 @@ impl GameRecord {
         &self.path
     }
 
-    /// Returns true if the record ends with the process.
+    /// Returns true if the record is lost at the end of the process.
     pub fn is_in_memory(&self) -> bool {
         self.file.is_none()
     }
 
-    /// The rounds that were played, in order.
+    /// The played rounds, in order.
     ///
     /// # Errors
-    /// If they cannot be read.
+    /// If reading fails.
     pub fn rounds(&self) -> Result<Vec<RoundRecord>, PlayError> {
         self.read(|tx| {
             let mut statement = tx.prepare_cached("SELECT played FROM rounds ORDER BY round")?;
@@ -138,10 +140,10 @@ impl GameRecord {
         })
     }
 
-    /// The number of rounds that were played.
+    /// The number of played rounds.
     ///
     /// # Errors
-    /// If it cannot be read.
+    /// If reading fails.
     pub fn n_rounds(&self) -> Result<usize, PlayError> {
         self.read(n_rounds)
     }
@@ -149,7 +151,7 @@ impl GameRecord {
     /// Appends round number `round` (from 0).
     ///
     /// # Errors
-    /// [`PlayError::Overtaken`] if it was played already; if it cannot be stored.
+    /// [`PlayError::Overtaken`] if the round was already played; an error if storing fails.
     pub fn append(&self, round: usize, played: &RoundRecord) -> Result<(), PlayError> {
         let text = serde_json::to_string(played)
             .unwrap_or_else(|error| unreachable!("plain data becomes JSON: {error}"));
@@ -167,18 +169,20 @@ impl GameRecord {
         }
     }
 
-    /// The move of a player in a round (from 0), if it was told, or another one stands in.
+    /// The move of a player in a round (from 0), told or substituted; `None` if there is none.
     ///
     /// # Errors
-    /// If it cannot be read.
+    /// If reading fails.
     pub fn told(&self, round: usize, player: usize) -> Result<Option<ToldMove>, PlayError> {
         self.read(|tx| told(tx, round, player))
     }
 
-    /// Keeps a player's move in the next round, which must be `round` (from 0). It must be one of the player's actions.
+    /// Stores a player's move in the next round, which must be `round` (from 0). It must be one of
+    /// the player's actions.
     ///
     /// # Errors
-    /// [`PlayError::Move`] if another move was told, or the round was played meanwhile; if it cannot be stored.
+    /// [`PlayError::Move`] if another move was told, or the round was played meanwhile; an error if
+    /// storing fails.
     pub fn tell(
         &self,
         round: usize,
@@ -195,16 +199,16 @@ impl GameRecord {
                 return Ok(match before.substitute {
                     None if before.point == *point => Ok(MoveOutcome::Already),
                     None => Err(format!(
-                        "{name:?} has told its move of round {round} already: {text}, which stays"
+                        "{name:?} has already told its move of round {round}: {text}, which is final"
                     )),
                     Some(_) => Err(format!(
-                        "no move of {name:?} came in time for round {round}: {text} stands in for it"
+                        "no move of {name:?} arrived in time for round {round}: {text} replaces it"
                     )),
                 });
             }
             if n_rounds(tx)? != round {
                 return Ok(Err(format!(
-                    "round {} was played meanwhile; ask for the next one",
+                    "round {} was played in the meantime; ask for the next one",
                     round + 1
                 )));
             }
@@ -214,11 +218,11 @@ impl GameRecord {
         refused.map_err(|message| PlayError::Move { message })
     }
 
-    /// Keeps the move of a player in the next round, which must be `round` (from 0), unless there is one already. The move that
-    /// stands.
+    /// Stores the move of a player in the next round, which must be `round` (from 0), unless there
+    /// is one already. Returns the stored move.
     ///
     /// # Errors
-    /// [`PlayError::Overtaken`] if the round was played meanwhile; if it cannot be stored.
+    /// [`PlayError::Overtaken`] if the round was played meanwhile; an error if storing fails.
     pub(crate) fn keep(
         &self,
         round: usize,
@@ -244,7 +248,7 @@ impl GameRecord {
     }
 
     fn lock(&self) -> MutexGuard<'_, Connection> {
-        // A transaction that a panic left behind is rolled back by the next one.
+        // The next transaction rolls back the one that a panic left open.
         self.connection.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -308,7 +312,7 @@ fn told(tx: &Transaction<'_>, round: usize, player: usize) -> Result<Option<Told
     let Some((point, substitute)): Option<(String, Option<String>)> = texts.optional()? else {
         return Ok(None);
     };
-    let substitute = substitute.map(|text| from_json(&text, "a stand-in"));
+    let substitute = substitute.map(|text| from_json(&text, "a substitute action"));
     Ok(Some(ToldMove { point: from_json(&point, "a move")?, substitute: substitute.transpose()? }))
 }
 
@@ -329,7 +333,7 @@ fn from_json<T: serde::de::DeserializeOwned>(text: &str, what: &str) -> Result<T
         .map_err(|error| Failure::Contradiction(format!("{what} cannot be read: {error}")))
 }
 
-/// A number as SQLite holds it.
+/// Converts a number for SQLite.
 fn as_i64(number: usize) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }

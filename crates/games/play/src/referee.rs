@@ -1,4 +1,4 @@
-//! The referee: asks everybody, has the round played out, and writes it down.
+//! The referee: collects all moves, has the payoffs computed, and records the round.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,36 +19,37 @@ use crate::{
     OnLostPayoffs, PlayError, RoundRecord, SubstituteAction, ToldMove,
 };
 
-/// Hears how a game goes. Rounds count from 1, players from 0.
+/// Observer of a game. Rounds count from 1, players from 0.
 pub trait GameObserver {
     /// The game waits for a player's move.
     fn awaits(&self, round: usize, player: usize);
-    /// A move that was given here, if one was: asked again and again while the game waits.
+    /// A move that was entered here, if any; polled while the game waits.
     fn given(&self, player: usize) -> Option<Point>;
-    /// A move that was given is none of the player's actions.
+    /// An entered move is not an action of the player.
     fn refused(&self, player: usize, why: &PlayError);
-    /// A player gave no action, and another one stands in.
+    /// A player gave no action, and a substitute is used.
     fn action_substituted(&self, round: usize, substitute: &SubstituteAction);
-    /// A payoff lies outside the range that the file gives; said once a run for each player.
+    /// A payoff is outside the file's range; reported once per run and player.
     fn outside(&self, round: usize, player: usize, payoff: f64, range: (f64, f64));
     /// A round was played, and is on the disk.
     fn played(&self, round: usize, played: &RoundRecord);
 }
 
-/// The way in which a run of a game ended.
+/// Reason why a run of a game ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// It has its rounds.
+    /// All rounds are played.
     Complete,
-    /// It was asked to stop.
+    /// The run was asked to stop.
     Stopped,
 }
 
-/// Plays a game, round by round, and keeps its record.
+/// Plays a game round by round, and keeps its record.
 ///
-/// What reasoning players do is a function of the definition and of the record, so a game that was cut off goes on as it would have
-/// gone on. In a round everybody is asked before anything of it is known to anybody: reasoning players decide, programs are run, moves
-/// are waited for; then the payoffs are played out; then the round is written down as a whole.
+/// The actions of reasoning players are a function of the definition and of the record, so an
+/// interrupted game continues as it would have without the interruption. In a round, all moves are
+/// collected before any player learns any of them: reasoning players decide, programs are run, told
+/// moves are awaited. Then the payoffs are computed. Then the round is recorded as a whole.
 #[derive(Debug)]
 pub struct Referee {
     record: GameRecord,
@@ -59,7 +60,7 @@ pub struct Referee {
     seed: Seed,
 }
 
-/// An action with what it means, and how it came about.
+/// An action with its point and its origin.
 struct Move {
     point: Point,
     seconds: f64,
@@ -67,10 +68,10 @@ struct Move {
 }
 
 impl Referee {
-    /// The referee of a game that begins, or goes on with what its record holds.
+    /// Creates the referee of a new game, or of the game in the record.
     ///
     /// # Errors
-    /// If the record or a setting cannot be used.
+    /// If the record or a setting is invalid.
     pub fn new(record: GameRecord) -> Result<Self, PlayError> {
         let definition = record.definition().clone();
         let course = GameHistory::new(definition, record.rounds()?)?;
@@ -113,10 +114,12 @@ impl Referee {
         &self.record
     }
 
-    /// Plays until the game has the file's rounds, or `stop` is set. Every round is on the disk before the next one begins.
+    /// Plays until the game has the file's rounds, or `stop` is set. Every round is on the disk
+    /// before the next one starts.
     ///
     /// # Errors
-    /// If a player or the payoffs fail and the file says that the game stops then, or the record cannot be written.
+    /// If a player or the payoffs fail and the file says to stop the game in this case, or the
+    /// record cannot be written.
     pub fn play(
         &mut self,
         file: &GameFile,
@@ -125,7 +128,7 @@ impl Referee {
     ) -> Result<Ended, PlayError> {
         let spec = file.payoffs.clone().unwrap_or_default();
         let payoffs = self.program(&spec, stop)?;
-        // Failures in a row: of each player, and of the payoffs.
+        // Failures in a row, of each player and of the payoffs.
         let mut in_a_row = vec![0; self.minds.len() + 1];
         let mut ranges = file.ranges.clone();
         while self.course.rounds().len() < file.n_rounds {
@@ -152,7 +155,7 @@ impl Referee {
         Ok(Ended::Complete)
     }
 
-    /// The command that plays out rounds.
+    /// The command that computes payoffs.
     fn program(&self, spec: &CommandSpec, stop: &Arc<AtomicBool>) -> Result<Program, PlayError> {
         let players = self.course.definition().players.iter().enumerate();
         let spaces =
@@ -161,7 +164,7 @@ impl Referee {
         Ok(Program::new(spec, &known, Arc::clone(stop))?)
     }
 
-    /// One round; `None` if it was asked to stop, and then nothing of it is kept but moves that were told.
+    /// Plays one round. Returns `None` if asked to stop; then only told moves are kept.
     fn play_round(
         &mut self,
         file: &GameFile,
@@ -173,7 +176,7 @@ impl Referee {
         let index = self.course.rounds().len();
         let mut moves: Vec<Option<Move>> = self.decide()?;
         let asking = MoveCollector { course: &self.course, record: &self.record, watcher, stop };
-        // Those whom one waits for come last, when all others have had their say.
+        // Moves by hand come last, after all other moves.
         let (programs, by_hand): (Vec<usize>, Vec<usize>) = (0..moves.len())
             .filter(|player| moves[*player].is_none())
             .partition(|player| matches!(file.movers[*player], MoveSource::Program { .. }));
@@ -186,7 +189,8 @@ impl Referee {
                 Err(cause) => {
                     let times = in_a_row[player] + 1;
                     let given = self.substitute(player, mover, times, file, cause)?;
-                    // From now on nobody can tell another one; one that came in this very moment is taken.
+                    // After this, no other move can be told. A move that was told at this very
+                    // moment is used instead.
                     let kept = self.record.keep(index, player, given)?;
                     if let Some(substitute) = &kept.substitute {
                         watcher.action_substituted(index + 1, substitute);
@@ -239,7 +243,7 @@ impl Referee {
         Ok(Some(played))
     }
 
-    /// The next moves of reasoning players, decided all at the same time.
+    /// The next moves of all reasoning players, decided in parallel.
     fn decide(&mut self) -> Result<Vec<Option<Move>>, PlayError> {
         let index = self.course.rounds().len() as u64;
         let (history, seed) = (&self.history, &self.seed);
@@ -279,7 +283,7 @@ impl Referee {
         Ok(moves)
     }
 
-    /// The action that stands in for one that did not come.
+    /// The substitute for a missing action.
     fn substitute(
         &self,
         player: usize,
@@ -321,7 +325,7 @@ impl Referee {
         Ok(ToldMove { point, substitute: Some(substitute) })
     }
 
-    /// The reason that is noted with a round that stands without its payoffs; an error if the game ends instead.
+    /// The reason to record with a round without payoffs; an error if the game ends instead.
     fn lose(
         &self,
         file: &GameFile,
@@ -338,7 +342,7 @@ impl Referee {
         }
     }
 
-    /// A round as reasoning players see it.
+    /// A round in the form for reasoning players.
     fn round(&self, played: &RoundRecord) -> Result<Round, PlayError> {
         let mut actions: Vec<Action> = Vec::with_capacity(played.actions.len());
         for (player, point) in played.actions.iter().enumerate() {

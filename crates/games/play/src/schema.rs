@@ -7,12 +7,13 @@ pub(crate) const FORMAT: Format = Format {
     application_id: 0x6665_6467,
     steps: &[STEP_1],
     what: "record of a game",
-    never: "no game was ever begun in it",
+    never: "no game was ever started in it",
     verify: None,
 };
 
-/// Rounds count from 0 here. Moves are those that programs and people have told, or those that stand in for them, a
-/// round and player each; what reasoning players do follows from the rest. Everything is only appended: triggers refuse what this program itself must never do by mistake.
+/// Rounds count from 0 here. Moves are those of programs and people, or their substitutes, one per
+/// round and player; the moves of reasoning players follow from the rest. Tables are append-only:
+/// triggers refuse changes that this program must never make.
 const STEP_1: &str = "
 CREATE TABLE game (
     id INTEGER PRIMARY KEY CHECK (id = 1),

@@ -1,4 +1,4 @@
-//! A player's reasoning, as a file writes it: level, level-0 strategy, model, and what it believes of the others.
+//! A player's reasoning in a file: level, level-0 strategy, model, and beliefs about the others.
 
 use std::collections::BTreeMap;
 
@@ -9,22 +9,26 @@ use serde::Deserialize;
 
 use crate::{Actions, Level0Spec, MindSpec, ModelSpec, Reasoning};
 
-/// The highest level of a file; people rarely go beyond 2, and JSON is read only so deep.
+/// Maximum level in a file; people rarely go beyond 2, and the nesting depth of parsed JSON is
+/// limited.
 const LEVEL_MAX: usize = 16;
-/// Draws of an expectation where it cannot be taken exactly (500 and 1,000 in appendix E.6.2.1).
+/// Default number of draws of an expectation that is too large to be exact (500 and 1,000 in
+/// appendix E.6.2.1).
 const SAMPLES: usize = 500;
-/// Most draws of an expectation.
+/// Maximum number of draws of an expectation.
 const SAMPLES_MAX: usize = 1_000_000;
-/// Joint actions of the others up to which an expectation is exact unless the file says otherwise.
+/// Maximum number of joint actions of the others for an exact expectation by default.
 const EXACT_MAX: usize = 10_000;
-/// Joint actions of all, one's own included, up to which it is exact unless the file says otherwise.
+/// Maximum number of joint actions of all players, one's own included, for an exact expectation by
+/// default.
 const EXACT_CELLS_MAX: usize = 1 << 20;
-/// Joint actions of the others up to which an expectation can be exact: as many as a reasoning player lists.
+/// Maximum number of joint actions of the others for an exact expectation; equals the limit of a
+/// reasoning player.
 const EXACT_MOST: usize = 1 << 18;
-/// β_t unless the file says otherwise: two standard deviations.
-const UCB_MULTIPLIER: f64 = 4.0;
+/// Default number of standard deviations between the mean and the bound.
+const UCB_MULTIPLIER: f64 = 2.0;
 
-/// The table of somebody's reasoning. All keys may be left out.
+/// The table of a player's reasoning. All keys are optional.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct MindTable {
@@ -37,7 +41,7 @@ pub(crate) struct MindTable {
 }
 
 impl MindTable {
-    /// The first key that is given.
+    /// The first key that is present.
     pub(crate) fn first_key(&self) -> Option<&'static str> {
         [
             ("level", self.level.is_some()),
@@ -52,28 +56,28 @@ impl MindTable {
     }
 }
 
-/// Somebody of the game, as far as minds need to know.
+/// A player, as far as minds need it.
 pub(crate) struct Known<'a> {
     pub(crate) name: &'a str,
     pub(crate) actions: &'a Actions,
-    /// Least and largest payoff, if the file says.
+    /// Smallest and largest payoff, if the file gives them.
     pub(crate) range: Option<(f64, f64)>,
-    /// The table of its reasoning, if it reasons.
+    /// The table of its reasoning; `None` if the player does not reason.
     pub(crate) mind: Option<&'a MindTable>,
 }
 
-/// Puts minds together from tables.
+/// Builds minds from tables.
 pub(crate) struct Minds<'a> {
     pub(crate) check: Check<'a>,
     pub(crate) players: Vec<Known<'a>>,
-    /// Coordinates of joint actions.
+    /// Number of coordinates of joint actions.
     pub(crate) dim: usize,
-    /// Minds within minds so far.
+    /// Number of nested minds so far.
     pub(crate) n_minds: usize,
 }
 
 impl Minds<'_> {
-    /// The mind of a player that reasons at the level of its table, which stands at `path`.
+    /// The mind of a player at the level of its table, which is at `path`.
     pub(crate) fn of(&mut self, player: usize, path: &[&str]) -> Result<MindSpec, FileError> {
         let table = self.players[player].mind.cloned().unwrap_or_default();
         let level = table.level.unwrap_or(0);
@@ -107,7 +111,8 @@ impl Minds<'_> {
             0 => self.level0_only(table, path)?,
             _ => self.response(player, level, table, path)?,
         };
-        // What nobody wrote of somebody's mind is as that player's own table says, which is checked where it stands.
+        // Missing settings of a believed mind default to that player's own table, which is checked
+        // at its own place.
         let own = self.players[player].mind;
         let ucb_multiplier = match (table.ucb_multiplier, own) {
             (Some(given), _) => {
@@ -132,7 +137,7 @@ impl Minds<'_> {
         Ok(MindSpec { level0: self.level0(player, table, path)?, model, ucb_multiplier, reasoning })
     }
 
-    /// Level 0: what belongs to higher levels has no place beside it.
+    /// Level 0: refuses settings of higher levels.
     fn level0_only(&self, table: &MindTable, path: &[&str]) -> Result<Reasoning, FileError> {
         let misplaced = [
             ("believes", !table.believes.is_empty()),
@@ -142,7 +147,7 @@ impl Minds<'_> {
             if is_given {
                 let at = [path, &[key]].concat();
                 let message = format!(
-                    "{}: at level 0 nobody thinks of the others; remove {key}, or choose level = 1 or higher",
+                    "{}: a player at level 0 ignores the others; remove {key}, or choose level = 1 or higher",
                     path.join(".")
                 );
                 return Err(self.check.file.error(&at, message));
@@ -181,8 +186,8 @@ impl Minds<'_> {
         if highest + 1 != level {
             let at = [path, &["level"]].concat();
             let message = format!(
-                "{}: it believes that the others reason at level {highest} at most, to which level {} responds, not {level}; \
-                 set level = {}, or believe level = {} of one of them",
+                "{}: it believes that the others reason at level {highest} at most, and level {} responds to that, not \
+                 {level}; set level = {}, or believe level = {} of one of them",
                 path.join("."),
                 highest + 1,
                 highest + 1,
@@ -194,7 +199,7 @@ impl Minds<'_> {
         Ok(Reasoning::Response { samples, believes })
     }
 
-    /// Beliefs are of other players of the game.
+    /// Checks that beliefs name other players of the game.
     fn check_names(
         &self,
         player: usize,
@@ -207,7 +212,7 @@ impl Minds<'_> {
             let message = match known {
                 Some(known) if known != player => continue,
                 Some(_) => {
-                    format!("{}: {name} believes nothing of itself; remove it", at.join("."))
+                    format!("{}: {name} has no beliefs about itself; remove it", at.join("."))
                 }
                 None => {
                     let names = self.players.iter().map(|known| known.name);
@@ -224,7 +229,7 @@ impl Minds<'_> {
         Ok(())
     }
 
-    /// Draws of the expectation over the others: 0 for the exact one.
+    /// Number of draws of the expectation over the others: 0 for the exact one.
     fn samples(
         &self,
         player: usize,
@@ -235,7 +240,7 @@ impl Minds<'_> {
         let others = || self.players.iter().enumerate().filter(|(i, _)| *i != player);
         let mut n_actions = others().map(|(_, other)| other.actions.n_actions());
         let n_joint = n_actions.try_fold(1_usize, |n, k| Some(n.saturating_mul(k?)));
-        // Those who are believed to reason do one thing.
+        // Others at higher levels have a single predicted action.
         let mixing = believes.iter().filter(|(_, mind)| mind.level() == 0);
         let n_of_mixing = mixing
             .filter_map(|(other, _)| self.players[*other].actions.n_actions())
@@ -263,8 +268,8 @@ impl Minds<'_> {
                 Some(_) if n_of_mixing <= EXACT_MOST => Ok(0),
                 Some(_) => {
                     let message = format!(
-                        "{} = \"exact\" is for up to {EXACT_MOST} joint actions of the others, and here are {n_of_mixing}; set \
-                         coarser grids, or expectation = {SAMPLES} draws",
+                        "{} = \"exact\" is for up to {EXACT_MOST} joint actions of the others, but there are {n_of_mixing}; \
+                         set coarser grids, or expectation = {SAMPLES} draws",
                         at.join(".")
                     );
                     Err(self.check.file.error(&at, message))
@@ -273,7 +278,7 @@ impl Minds<'_> {
                     let other = others().find(|(_, other)| other.actions.n_actions().is_none());
                     let name = other.map_or("", |(_, other)| other.name);
                     let message = format!(
-                        "{} = \"exact\" needs finitely many actions of the others, and those of {name} are continuous; set \
+                        "{} = \"exact\" needs finitely many actions of the others, but those of {name} are continuous; set \
                          players.{name}.grid, or expectation = {SAMPLES} draws",
                         at.join(".")
                     );
@@ -323,7 +328,7 @@ impl Minds<'_> {
         }
         if n_actions.is_none() {
             let message = format!(
-                "{} = {word:?} needs finitely many actions, and those of {} are continuous; set players.{}.grid = .. (values of \
+                "{} = {word:?} needs finitely many actions, but those of {} are continuous; set players.{}.grid = .. (values of \
                  each float), or choose \"random\"",
                 at.join("."),
                 known.name,
@@ -333,8 +338,8 @@ impl Minds<'_> {
         }
         let Some(range) = known.range else {
             let message = format!(
-                "{} = {word:?} needs to know between which numbers payoffs lie; add range = [LEAST, LARGEST] to [payoffs], or \
-                 payoff_range to [players.{}]",
+                "{} = {word:?} needs the range of the payoffs; add range = [LEAST, LARGEST] to [payoffs], or payoff_range to \
+                 [players.{}]",
                 at.join("."),
                 known.name
             );
@@ -346,7 +351,7 @@ impl Minds<'_> {
         })
     }
 
-    /// Probabilities, one an action.
+    /// Fixed probabilities, one per action.
     fn fixed(
         &self,
         known: &Known<'_>,
@@ -392,7 +397,7 @@ impl Minds<'_> {
     }
 }
 
-/// A number that is whole and not negative.
+/// Converts a whole and nonnegative number.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,

@@ -1,4 +1,4 @@
-//! The beliefs that a file states, against reasoners that are put together by hand.
+//! The beliefs in a file, against reasoners that are built by hand.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use std::path::PathBuf;
@@ -17,7 +17,7 @@ use fedbo_play::{
 use fedbo_space::Point;
 use fedbo_streams::{Purpose, Seed};
 
-/// Nobody looks on.
+/// An observer that ignores all events.
 struct Nobody;
 
 impl GameObserver for Nobody {
@@ -34,11 +34,12 @@ impl GameObserver for Nobody {
 
 const SEED: u64 = 11;
 const N_INITIAL: usize = 3;
-/// The weights by which carol is wrongly believed to play.
+/// The wrongly believed weights of carol's play.
 const WEIGHTS: [f64; 3] = [0.0, 1.0, 3.0];
 
-/// Three players at levels 2, 1 and 0. Alice is wrong: bob has another β_t, and neither of the others plays by what she writes of bob's
-/// beliefs. What she does not say of bob and carol is as their own tables have it.
+/// Three players at levels 2, 1 and 0. Alice is wrong: bob has another β_t, and neither of the
+/// others plays by the beliefs that she ascribes to bob. Settings of bob and carol that she omits
+/// are those of their own tables.
 fn file(n_rounds: usize, expectation: &str, of_bobs_model: &str) -> String {
     format!(
         r#"
@@ -49,17 +50,17 @@ initial = {N_INITIAL}
 seed = {SEED}
 
 [payoffs]
-command = ["awk", "-v", "a={{alice.x}}", "-v", "b={{bob.n}}", "-v", "c={{carol.kind}}", "-v", "d={{alice.y}}", '''BEGIN {{
+command = ["sh", "-c", '''awk -v a="$1" -v b="$2" -v c="$3" -v d="$4" 'BEGIN {{
     k = (c == "red") - (c == "blue") / 3
     printf "%.17g %.17g %.17g\n", sin(5 * a + b) + k * d, cos(3 * a - b * k) - d / 4, k * b / 5 - a
-}}''']
+}}'''', "sh", "{{alice.x}}", "{{bob.n}}", "{{carol.kind}}", "{{alice.y}}"]
 range = [-3.0, 3.0]
 
 [players.alice]
 level = 2
 grid = 4
 expectation = {expectation}
-ucb_multiplier = 2.25
+ucb_multiplier = 1.5
 surrogate = {{ kernel = "squared-exponential", lengthscale = [0.3, 0.4, 0.5, 0.6, 0.7, 0.8], outputscale = 1.5, noise_variance = 0.01 }}
 space.x = {{ type = "float", low = 0.0, high = 1.0 }}
 space.y = {{ type = "float", low = 1.0, high = 100.0, log = true }}
@@ -84,14 +85,14 @@ space.n = {{ type = "int", low = 1, high = 5 }}
 level = 0
 level0 = "gp-mw"
 payoff_range = [-1.0, 2.0]
-ucb_multiplier = 9.0
+ucb_multiplier = 3.0
 surrogate = {{ kernel = "matern-3/2", lengthscale = 0.4, standardize = false }}
 space.kind = {{ type = "categorical", choices = ["red", "green", "blue"] }}
 "#
     )
 }
 
-/// Writes the file; returns its path, and the folder with which it is deleted.
+/// Writes the file; returns its path, and the guard that deletes its folder.
 fn written(text: &str) -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("game.toml");
@@ -115,7 +116,8 @@ fn gp_mw(range: (f64, f64)) -> Level0Strategy {
     Level0Strategy::GpMw(GpMwSettings { mw_rate: MwRate::Anytime, payoff_bounds: Some(range) })
 }
 
-/// The basics of a player: β_t, and a model with given hyperparameters, or the first one of a model that learns.
+/// The basics of a player: the multiplier of its bound, and a model with given hyperparameters, or
+/// the initial model if it learns.
 fn basics(
     game: &Game,
     player: usize,
@@ -125,7 +127,7 @@ fn basics(
 ) -> PlayerSettings {
     let mut basics = PlayerSettings::for_game(game, player, (0.0, 1.0));
     basics.level0_strategy = level0;
-    basics.ucb = Ucb::new(UcbWidth::Constant(ucb_multiplier.sqrt()));
+    basics.ucb = Ucb::new(UcbWidth::Constant(ucb_multiplier));
     if let Some((family, lengthscales, outputscale, noise_variance, standardize)) = given {
         basics.payoff_model.learning = None;
         basics.payoff_model.standardize = standardize;
@@ -146,9 +148,9 @@ fn reasoners(
     let range = (-3.0, 3.0);
     let alices = (Family::SquaredExponential, vec![0.3, 0.4, 0.5, 0.6, 0.7, 0.8], 1.5, 0.01, true);
     let carols = (Family::Matern32, vec![0.4; 6], 1.0, 1e-4, false);
-    let alice = |level0| basics(game, 0, level0, 2.25, Some(alices.clone()));
+    let alice = |level0| basics(game, 0, level0, 1.5, Some(alices.clone()));
     let bob = |ucb_multiplier| basics(game, 1, gp_mw(range), ucb_multiplier, bobs_model.clone());
-    let carol = |level0| basics(game, 2, level0, 9.0, Some(carols.clone()));
+    let carol = |level0| basics(game, 2, level0, 3.0, Some(carols.clone()));
     let belief = |player, reasoner| Belief { player, reasoner };
     let carol_as_she_is = || Reasoner::level0(carol(gp_mw((-1.0, 2.0))));
     let believed_bob = Reasoner::responding(
@@ -166,7 +168,7 @@ fn reasoners(
             expectation,
         ),
         Reasoner::responding(
-            bob(4.0),
+            bob(2.0),
             vec![belief(0, Reasoner::level0(alice(gp_mw(range)))), belief(2, carol_as_she_is())],
             expectation,
         ),
@@ -174,7 +176,7 @@ fn reasoners(
     ]
 }
 
-/// The game as its players see it, and its rounds.
+/// The game and its rounds, in the form for players.
 fn as_seen(referee: &Referee) -> (Game, Vec<Round>) {
     let course = referee.course();
     let sets: Vec<&Actions> = (0..3).map(|player| course.actions(player)).collect();
@@ -191,14 +193,15 @@ fn as_seen(referee: &Referee) -> (Game, Vec<Round>) {
     (game, rounds)
 }
 
-/// The number of rounds in which each player's action is what a reasoner by hand decides on the same record.
+/// Counts for each player the rounds with the same action as the decision of a reasoner built by
+/// hand on the same record.
 fn agreements(referee: &Referee, by_hand: impl Fn(&Game) -> [Reasoner; 3]) -> [usize; 3] {
     let (game, rounds) = as_seen(referee);
     let mut agreeing = [0; 3];
     for (player, reasoner) in by_hand(&game).into_iter().enumerate() {
         let mut history = History::new();
         for (index, round) in rounds.iter().enumerate() {
-            // Made anew for each round, so that nothing depends on what it saw before.
+            // A new player for each round, so that nothing depends on earlier calls.
             let mut mind = Player::new(&game, player, reasoner.clone()).unwrap();
             let mut stream = Seed::new(SEED).stream(Purpose::Play, player as u64, index as u64);
             let decision = mind.decide(&history, &mut stream).unwrap();
@@ -209,7 +212,7 @@ fn agreements(referee: &Referee, by_hand: impl Fn(&Game) -> [Reasoner; 3]) -> [u
     agreeing
 }
 
-/// Expectations exact, by one draw, by 40 draws; models that are given.
+/// Expectations exact, by one draw, by 40 draws; with given models.
 #[test]
 fn wrong_beliefs_are_what_the_file_says() {
     let model = "surrogate.lengthscale = 0.5";
@@ -222,7 +225,7 @@ fn wrong_beliefs_are_what_the_file_says() {
         let referee = played(&file(12, word, model));
         let by_hand = |game: &Game| reasoners(game, expectation, of_bob());
         assert_eq!(agreements(&referee, by_hand), [12; 3], "{word}");
-        // Others would have done otherwise: the actions tell these minds from simpler ones.
+        // The actions distinguish these minds from simpler ones, which would act differently.
         let simpler = |game: &Game| {
             let [alice, bob, carol] = reasoners(game, expectation, of_bob());
             let [alice, bob, carol] = [alice, bob, carol].map(|mind| mind.basics);
@@ -236,7 +239,7 @@ fn wrong_beliefs_are_what_the_file_says() {
     }
 }
 
-/// A model of which the file says nothing learns after every 10 payoffs, in beliefs too.
+/// A model without settings in the file learns after every 10 payoffs, in beliefs too.
 #[test]
 fn models_that_learn_are_those_of_the_defaults() {
     let referee = played(&file(23, "\"exact\"", ""));
@@ -244,7 +247,7 @@ fn models_that_learn_are_those_of_the_defaults() {
     assert_eq!(agreements(&referee, by_hand), [23; 3]);
 }
 
-/// (E.3): without beliefs in the file, all others reason one level lower, as the theory has it.
+/// (E.3): without beliefs in the file, all others reason one level lower, as in the theory.
 #[test]
 fn without_beliefs_levels_are_those_of_theory() {
     let text = file(10, "\"exact\"", "surrogate.lengthscale = 0.5");
@@ -265,7 +268,7 @@ fn without_beliefs_levels_are_those_of_theory() {
     assert_eq!(agreements(&referee, by_hand), [10; 3]);
 }
 
-/// A record of which a part is played already is gone on with as if it had never been left.
+/// A partly played record continues as if the game had never been interrupted.
 #[test]
 fn a_definition_survives_its_record() {
     let (folder, path) = written(&file(6, "40", ""));
@@ -289,7 +292,7 @@ fn a_definition_survives_its_record() {
     assert_eq!(course(parts.rounds().unwrap()), course(whole.course().rounds().to_vec()));
 }
 
-/// Values between grid points do not exist, and a stored action is read as the one that was played.
+/// Values between grid points do not exist, and a stored action is read as the played one.
 #[test]
 fn actions_of_a_record_are_those_that_were_played() {
     let referee = played(&file(4, "\"lite\"", ""));
@@ -303,7 +306,7 @@ fn actions_of_a_record_are_those_that_were_played() {
     assert_eq!(n_actions, [Some(16), Some(5), Some(3)]);
 }
 
-/// A file may ask for an exact expectation as far as a reasoning player takes one, and no further.
+/// The maximum size of an exact expectation is the same in a file and in a reasoning player.
 #[test]
 fn exact_expectations_are_taken_as_far_as_a_file_may_ask() {
     let text = |largest: u32| {

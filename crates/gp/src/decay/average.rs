@@ -4,25 +4,27 @@ use super::search::Candidates;
 use super::{Continuation, DecayNoise, DecayProcess};
 use crate::GpError;
 
-/// The belief about a curve where α, β, σ² and the level's variance a² are not taken for known: processes i of a grid
-/// with weights
+/// The belief about a curve if α, β, σ² and the level's variance a² are unknown: processes i of a
+/// grid with weights
 ///
 /// w_i ∝ p(e_1, …, e_{N₀} | process i) p(σ_i)
 ///
-/// A few errors leave these numbers open, and curves that fit them equally well end far apart; the one process of largest evidence
-/// says that too surely.
+/// A few errors do not determine these parameters, and curves that fit the errors equally well end
+/// far apart. The single process of largest evidence is overconfident.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DecayAverage {
     parts: Vec<(f64, DecayProcess)>,
 }
 
 impl DecayAverage {
-    /// Values of a² on the grid: curves that decay to error 0, and ones that level off ever higher.
+    /// Values of a² on the grid: curves that decay to error 0, and curves that level off at
+    /// increasing heights.
     pub const LEVEL_VARIANCES: [f64; 5] = [0.0, 1e-3, 1e-2, 1e-1, 1.0];
-    /// The processes with the largest weights that are kept.
+    /// Number of processes to keep, those with the largest weights.
     const N_PARTS: usize = 100;
 
-    /// The average for a curve whose first errors, of epochs 1 to N₀, are given. Cost O(N₀³) for each of some thousand evidences.
+    /// The average for a curve with the given first errors, of epochs 1 to N₀. Cost O(N₀³) for each
+    /// of some thousand evidences.
     ///
     /// # Errors
     /// If an error is not finite, or no evidence can be computed.
@@ -56,17 +58,18 @@ impl DecayAverage {
         Ok(Self { parts: parts.collect::<Result<_, GpError>>()? })
     }
 
-    /// One process for certain.
+    /// A single process with weight 1.
     pub fn certain(process: DecayProcess) -> Self {
         Self { parts: vec![(1.0, process)] }
     }
 
-    /// The processes with their weights, which sum to 1, from large to small.
+    /// The processes in descending order of their weights, which sum to 1.
     pub fn parts(&self) -> &[(f64, DecayProcess)] {
         &self.parts
     }
 
-    /// The law of the continuation by each process, with its weight; see [`DecayProcess::continuation`].
+    /// The distribution of the continuation under each process, with the process's weight; see
+    /// [`DecayProcess::continuation`].
     ///
     /// # Errors
     /// If the covariance of a process has no Cholesky factor.
@@ -105,8 +108,9 @@ mod tests {
         assert!(parts.windows(2).all(|pair| pair[0].0 >= pair[1].0));
     }
 
-    /// 300 exponential curves with noise, of random levels and rates: the 90 % interval of the end holds between 85 and 100 %, where
-    /// that of the one most evident process without a level holds fewer than 60 %.
+    /// 300 exponential curves with noise, with random levels and rates: the 90 % interval of the
+    /// end contains between 85 and 100 % of them, whereas the interval of the single most evident
+    /// process without a level contains fewer than 60 %.
     #[test]
     fn the_average_is_calibrated_where_one_process_is_not() {
         let mut stream = Seed::new(9).stream(Purpose::Test, 0, 0);
@@ -137,7 +141,7 @@ mod tests {
         assert!(by_one < 180, "{by_one}");
     }
 
-    /// Φ by the logistic approximation of Bowling et al. (2009), right to 2e-4.
+    /// Φ by the logistic approximation of Bowling et al. (2009), accurate to 2e-4.
     fn normal_cdf(z: f64) -> f64 {
         1.0 / (1.0 + (-(0.07056 * z.powi(3) + 1.5976 * z)).exp())
     }

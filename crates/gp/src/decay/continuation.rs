@@ -1,10 +1,11 @@
-//! The law of a curve's continuation.
+//! The distribution of a curve's continuation.
 
 use fedbo_streams::Stream;
 
 use crate::lanes;
 
-/// Residual variance at which a factor ends, as a share of the largest variance: standard deviations are right to 1e-5.
+/// Residual variance at which a factor is truncated, as a share of the largest variance: standard
+/// deviations are accurate to 1e-5.
 const MISSING: f64 = 1e-10;
 
 /// Columns of a factor F with F Fᵀ = C, of an n×n covariance, by pivoted Cholesky. Cost O(n r²) and n r entries of C.
@@ -33,7 +34,8 @@ pub(super) fn low_rank(n: usize, covariance: impl Fn(usize, usize) -> f64) -> Ve
     columns
 }
 
-/// Law of a curve's noise-free errors after its first epochs: N(mean, F Fᵀ), with F of low rank because the curves are smooth.
+/// Distribution of a curve's noise-free errors after its first epochs: N(mean, F Fᵀ), with F of low
+/// rank because the curves are smooth.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Continuation {
     mean: Vec<f64>,
@@ -88,8 +90,8 @@ impl Continuation {
         each.collect()
     }
 
-    /// Draws `n_paths` curves, epoch by epoch: the errors of all paths at the first epoch, then those at the second, …
-    /// Cost O(N r) a path.
+    /// Draws `n_paths` curves, epoch by epoch: the errors of all paths at the first epoch, then
+    /// those at the second, … Cost O(N r) per path.
     pub fn draw(&self, n_paths: usize, stream: &mut Stream) -> Vec<f64> {
         lanes::vectorized! {
             fn work(mean: &[f64], factor: &[Vec<f64>], normals: &[f64], paths: &mut [f64]) {

@@ -1,4 +1,4 @@
-//! The hyperparameters of a decay process, by its evidence.
+//! Hyperparameters of a decay process by maximum evidence.
 
 use super::{DecayNoise, DecayProcess};
 use crate::GpError;
@@ -6,13 +6,13 @@ use crate::GpError;
 pub(super) const SHAPE: (f64, f64) = (0.05, 20.0);
 pub(super) const RATE: (f64, f64) = (0.05, 500.0);
 const NOISE_STD: (f64, f64) = (1e-4, 0.1);
-/// Median and standard deviation of the logarithm of the prior of σ.
+/// Median of the prior of σ and standard deviation of its logarithm.
 const NOISE_PRIOR: (f64, f64) = (0.005, 1.0);
 
 /// ln α, ln β, ln σ.
 pub(super) type Place = [f64; 3];
 
-/// The processes of one level variance that are compared.
+/// The candidate processes for one level variance.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Candidates<'a> {
     pub(super) errors: &'a [f64],
@@ -40,7 +40,7 @@ impl Candidates<'_> {
         })
     }
 
-    /// Number of axes that are searched.
+    /// Number of searched axes.
     fn n_axes(&self) -> usize {
         match self.noise {
             DecayNoise::Fixed(_) => 2,
@@ -56,7 +56,7 @@ impl Candidates<'_> {
     /// The grid's points for one α, with their scores.
     ///
     /// # Errors
-    /// The last that a point met, if all failed.
+    /// If all points failed; the error of the last one.
     pub(super) fn row(&self, shape: u32) -> Result<Vec<(f64, Place)>, GpError> {
         let n_noises = if self.n_axes() == 3 { STEPS[2] } else { 0 };
         let (mut found, mut failed) = (Vec::new(), None);
@@ -90,15 +90,15 @@ fn on(axis: usize, step: u32) -> f64 {
     low + (high - low) * f64::from(step) / f64::from(STEPS[axis])
 }
 
-/// α, β and maybe σ² with the largest evidence.
+/// α, β and optionally σ² with the largest evidence.
 pub(super) fn most_evident(
     errors: &[f64],
     level_variance: f64,
     noise: DecayNoise,
 ) -> Result<DecayProcess, GpError> {
     let candidates = Candidates { errors, level_variance, noise };
-    // The evidence has a ridge along α/β with several tops, so the search starts from the best point of each range of α, and also
-    // steps along the ridge.
+    // The evidence has a ridge along α/β with several maxima, so the search starts from the best
+    // point of each range of α, and also takes steps along the ridge.
     const SHAPES_A_START: u32 = 3;
     let mut starts: Vec<Option<(f64, Place)>> = Vec::new();
     let mut failed = GpError::NotFinite { index: 0 };
@@ -126,8 +126,8 @@ fn better(a: (f64, Place), b: (f64, Place)) -> (f64, Place) {
     if b.0 > a.0 { b } else { a }
 }
 
-/// Pattern search from a point: a step each way along each axis and along the diagonal of the first two, half as long once none
-/// helps.
+/// Pattern search from a point: a step each way along each axis and along the diagonal of the first
+/// two. The step is halved if none helps.
 fn climb((mut value, mut at): (f64, Place), candidates: &Candidates<'_>) -> (f64, Place) {
     const DIRECTIONS: [[f64; 3]; 4] =
         [[1.0, 1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]];
@@ -139,7 +139,7 @@ fn climb((mut value, mut at): (f64, Place), candidates: &Candidates<'_>) -> (f64
             for sign in [-1.0, 1.0] {
                 let mut near = at;
                 for ((x, along), (low, high)) in near.iter_mut().zip(direction).zip(&bounds) {
-                    // The diagonal steps by the same factor in both.
+                    // The diagonal scales both by the same factor.
                     let width = if direction[0] * direction[1] > 0.0 {
                         bounds[0].1 - bounds[0].0
                     } else {

@@ -1,4 +1,5 @@
-//! A triangle in the backend's layout, where it is filled, factored and inverted by pieces on several threads.
+//! A triangle in the backend's layout. It is filled, factored and inverted in blocks on several
+//! threads.
 
 use std::ops::Range;
 
@@ -13,14 +14,15 @@ use faer::{Accum, MatMut, MatRef, Par};
 use super::{NotPositiveDefinite, PackedLower};
 use crate::{lanes, parallel};
 
-/// Jitters that are tried in turn, as multiples of the mean diagonal (INV-22).
+/// Jitters tried in turn, as multiples of the mean diagonal (INV-22).
 const JITTER_LADDER: [f64; 9] = [0.0, 1e-13, 1e-12, 1e-11, 1e-10, 1e-9, 1e-8, 1e-7, 1e-6];
 
-/// Rows that [`Square::unpack`] and [`Square::pack`] copy together, so that both sides are read by whole cache lines.
+/// Number of rows that [`Square::unpack`] and [`Square::pack`] copy together, so that both sides
+/// use whole cache lines.
 const TILE: usize = 8;
 
-/// Lower triangle of an n×n matrix by columns, the backend's layout, where it is factored and inverted in place. What a
-/// fit keeps between evaluations.
+/// Lower triangle of an n×n matrix by columns, the backend's layout, factored and inverted in
+/// place. A fit reuses it between evaluations.
 pub(crate) struct Square {
     n: usize,
     /// Distance between columns.
@@ -32,7 +34,7 @@ pub(crate) struct Square {
 impl Square {
     /// An n×n triangle of zeros.
     pub(crate) fn new(n: usize) -> Self {
-        // Columns a multiple of 4 KiB apart would share their cache lines' places.
+        // Columns at a distance of a multiple of 4 KiB would compete for the same cache sets.
         let stride = lanes::padded(n) + if n > 256 { lanes::LANES } else { 0 };
         let need = llt::factor::cholesky_in_place_scratch::<f64>(n, Par::Seq, Default::default());
         Self { n, stride, data: vec![0.0; n * stride], scratch: MemBuffer::new(need) }
@@ -44,14 +46,14 @@ impl Square {
         &self.data[j * self.stride + j..j * self.stride + self.n]
     }
 
-    /// Column j of the triangle, to be written.
+    /// Column j of the triangle, mutable.
     #[inline(always)]
     pub(crate) fn column_mut(&mut self, j: usize) -> &mut [f64] {
         &mut self.data[j * self.stride + j..j * self.stride + self.n]
     }
 
-    /// A ← L with A + jitter·I = L Lᵀ for the smallest jitter of the ladder that succeeds, which is returned. `fill`
-    /// writes A, anew before every attempt. Cost O(n³).
+    /// A ← L with A + jitter·I = L Lᵀ for the smallest jitter of the ladder that succeeds. Returns
+    /// the jitter. `fill` writes A before every attempt. Cost O(n³).
     pub(crate) fn factor(
         &mut self,
         mut fill: impl FnMut(&mut Self),
@@ -75,7 +77,7 @@ impl Square {
         Err(NotPositiveDefinite { size: self.n, mean_diagonal })
     }
 
-    /// A ← L, or false if A is not positive definite.
+    /// A ← L; returns false if A is not positive definite.
     fn factor_in_place(&mut self) -> bool {
         let (n, stride) = (self.n, self.stride);
         let matrix = MatMut::from_column_major_slice_with_stride_mut(&mut self.data, n, n, stride);
@@ -100,7 +102,7 @@ impl Square {
         );
     }
 
-    /// The same with the columns of another triangle of the same size.
+    /// The same, together with the columns of another triangle of the same size.
     pub(crate) fn for_each_column_of_two(
         &mut self,
         other: &mut Self,
@@ -124,9 +126,10 @@ impl Square {
         );
     }
 
-    /// [`Square::invert_factor`] by pieces of columns on several threads:
+    /// [`Square::invert_factor`] by blocks of columns on several threads.
     ///
-    /// columns J of L⁻¹ are those of L_JJ⁻¹ I, with L_JJ from J's first row on; columns J of L⁻ᵀL⁻¹ are (L⁻¹_JJ)ᵀ times those of L⁻¹.
+    /// Columns J of L⁻¹ are those of L_JJ⁻¹ I, where L_JJ starts at J's first row. Columns J of
+    /// L⁻ᵀL⁻¹ are (L⁻¹_JJ)ᵀ times those of L⁻¹.
     fn invert_pieces(&mut self, inverse: &mut Self) {
         let (n, stride) = (self.n, self.stride);
         let factor = MatRef::from_column_major_slice_with_stride(&self.data, n, n, stride);
@@ -158,7 +161,8 @@ impl Square {
         });
     }
 
-    /// L ← (L Lᵀ)⁻¹, for gradients of the evidence; never used to draw. `inverse` is room for L⁻¹. Cost O(n³).
+    /// L ← (L Lᵀ)⁻¹, for gradients of the evidence; never used to draw. `inverse` is scratch space
+    /// for L⁻¹. Cost O(n³).
     pub(crate) fn invert_factor(&mut self, inverse: &mut Self) {
         let (n, stride) = (self.n, self.stride);
         if n >= parallel::LARGE {
@@ -228,7 +232,7 @@ impl Square {
                 let mut finite = true;
                 for j in 0..square.n {
                     for v in square.column(j) {
-                        finite &= v.is_finite(); // no early end, so that it vectorises
+                        finite &= v.is_finite(); // no early exit, so that the loop vectorises
                     }
                 }
                 finite
@@ -272,7 +276,7 @@ impl Square {
         packed
     }
 
-    /// Writes these rows of the triangle, one after the other.
+    /// Writes these rows of the triangle consecutively.
     fn pack_rows(&self, rows: Range<usize>, packed: &mut [f64]) {
         let entries_before = |row: usize| (row * (row + 1) - rows.start * (rows.start + 1)) / 2;
         for top in rows.clone().step_by(TILE) {
@@ -288,23 +292,24 @@ impl Square {
     }
 }
 
-/// Columns of a large matrix that one thread works on together.
+/// Number of columns of a large matrix in one block of work.
 const PIECE: usize = 64;
 
-/// Columns of an n×n triangle that one thread works on together: all of a small one.
+/// Number of columns of an n×n triangle in one block of work: all columns of a small one.
 pub(crate) fn width_of_piece(n: usize) -> usize {
     if n < parallel::LARGE { n.max(1) } else { PIECE }
 }
 
-/// A ← L on this thread, or false if A is not positive definite.
+/// A ← L on this thread; returns false if A is not positive definite.
 fn factor_alone(matrix: MatMut<'_, f64>, scratch: &mut MemBuffer) -> bool {
     let (regularization, settings) = (Default::default(), Default::default());
     let stack = MemStack::new(scratch);
     llt::factor::cholesky_in_place(matrix, regularization, Par::Seq, stack, settings).is_ok()
 }
 
-/// A ← L by blocks of columns, to the last bit as [`factor_alone`], whose blocks they are, but what follows from a block is
-/// computed on several threads; false if A is not positive definite.
+/// A ← L by blocks of columns. The blocks are those of [`factor_alone`], so the results are the
+/// same to the last bit, but the updates after each block run on several threads. Returns false if
+/// A is not positive definite.
 ///
 /// L_11 = chol(A_11),   L_21 = A_21 L_11⁻ᵀ,   A_22 ← A_22 − L_21 L_21ᵀ
 fn factor_blocks(mut matrix: MatMut<'_, f64>, scratch: &mut MemBuffer) -> bool {
@@ -349,7 +354,7 @@ fn factor_blocks(mut matrix: MatMut<'_, f64>, scratch: &mut MemBuffer) -> bool {
     true
 }
 
-/// The matrix cut into pieces of [`PIECE`] columns, each with the place of its first.
+/// The matrix cut into blocks of [`PIECE`] columns, each with the index of its first column.
 fn column_pieces(mut matrix: MatMut<'_, f64>) -> Vec<(usize, MatMut<'_, f64>)> {
     let mut pieces = Vec::with_capacity(matrix.ncols().div_ceil(PIECE));
     let mut first = 0;
@@ -412,7 +417,7 @@ mod tests {
         assert!(pieces.factor_in_place());
         let factor = pieces.pack();
         pieces.invert_factor(&mut room);
-        // L Lᵀ times each column of the inverse is one of the identity.
+        // L Lᵀ times each column of the inverse is a column of the identity.
         let factor = SpdFactor { lower: factor, jitter: 0.0 };
         let inverse = pieces.pack();
         for j in [0, 1, 63, 64, 200, n - 1] {

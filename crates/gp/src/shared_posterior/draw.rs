@@ -8,8 +8,8 @@ use fedbo_streams::Stream;
 use super::SharedPosterior;
 use crate::{Columns, FeatureMap, FunctionBasis, GpError, Kernel, Prior, lanes};
 
-/// A draw of the latent function of a [`SharedPosterior`] at one size s: a draw of the prior, with an exact correction at the data (Wilson
-/// et al. 2020).
+/// A draw of the latent function of a [`SharedPosterior`] at one size s: a prior draw with an exact
+/// correction at the data (Wilson et al. 2020).
 ///
 /// f(x)/s = ψ(x)·w₀ + r₀(x) + level₀ + c(x)·K⁻¹(y/s − Ψ w₀ − r₀(X) − level₀ − e₀)
 ///
@@ -26,7 +26,7 @@ pub struct SharedDraw {
     columns: Columns,
     /// Weights of k(X, x), padded.
     coefficients: Vec<f64>,
-    /// The part of its value that is the same at all points.
+    /// The part of the value that is the same at all points.
     level: f64,
 }
 
@@ -34,7 +34,7 @@ impl SharedPosterior {
     /// Draws one function at a size. Cost O(n² + n r + n M) for M features of `prior`.
     ///
     /// # Errors
-    /// If the prior has no feature.
+    /// If the prior has no features.
     pub fn draw(
         &self,
         size: f64,
@@ -48,7 +48,7 @@ impl SharedPosterior {
         let z = stream.normals(self.root.size());
         let level = self.remainder.level_variance.sqrt() * stream.normal();
         let noise_std = self.remainder.noise_variance.sqrt();
-        // K⁻¹(y/s − Ψ m) less K⁻¹ of what else was drawn at the data.
+        // K⁻¹(y/s − Ψ m) minus K⁻¹ of the other draws at the data.
         let mut drawn = map.weighted_sums(&self.columns.points(), &weights);
         for (value, row) in drawn.iter_mut().zip(&self.whitened_rows) {
             *value += lanes::wide_dot(row, &z) + level + noise_std * stream.normal();
@@ -87,7 +87,7 @@ impl SharedPosterior {
 }
 
 impl SharedDraw {
-    /// The value at x, whose gradient is added to `gradient`.
+    /// The value at x; adds its gradient to `gradient`.
     #[inline(always)]
     fn add_gradient(&self, x: &[f64], gradient: &mut [f64]) -> f64 {
         let mut sum = self.level;

@@ -17,7 +17,7 @@ fn kernel() -> Kernel {
     Kernel::new(Family::Matern52, vec![0.3, 0.5], 1.7).unwrap()
 }
 
-/// Some parties' statistics, and the outputs behind them.
+/// Inputs and outputs of several parties.
 fn parties(n: u64) -> Vec<(Points, Vec<f64>)> {
     let party = |n: u64| {
         let inputs = uniform_points(15, 2, &mut test_stream(100 + n));
@@ -62,8 +62,8 @@ fn covariance(basis: &FunctionBasis, prior: &WeightPrior, x: &Points, z: &Points
     })
 }
 
-/// For known m and Λ the posterior is that of the Gaussian process with this mean and covariance, by dense algebra, and so is the
-/// evidence; for several sizes, one of which negates the function.
+/// For known m and Λ, posterior and evidence are those of the Gaussian process with this mean and
+/// covariance, by dense algebra; for several sizes, including one that negates the function.
 #[test]
 fn the_posterior_is_that_of_the_composed_kernel() {
     let basis = basis();
@@ -155,8 +155,8 @@ fn alone_it_is_an_ordinary_gaussian_process() {
     }
 }
 
-/// Given the statistics alone, the law of w is that of a Gaussian process on the outputs themselves; the evidence differs between priors
-/// as that of the outputs does.
+/// Given only the statistics, the distribution of w is that of a Gaussian process on the outputs
+/// themselves. The evidence differs between priors as that of the outputs does.
 #[test]
 fn statistics_say_all_that_outputs_say() {
     let basis = basis();
@@ -214,7 +214,8 @@ fn statistics_say_all_that_outputs_say() {
     }
 }
 
-/// The penalized evidence never falls in a step; it rises by much; and statistics come back as they were sent.
+/// The penalized evidence never falls in a step and rises considerably overall. Statistics survive
+/// a round trip through a message.
 #[test]
 fn no_step_lowers_the_penalized_evidence() {
     let basis = basis();
@@ -244,7 +245,8 @@ fn no_step_lowers_the_penalized_evidence() {
     assert!(values[24] > values[0] + 5.0, "{values:?}");
 }
 
-/// Matrices that nobody's observations give are refused, also those that leave Λ⁻¹ + A positive definite under the first prior.
+/// Matrices that no observations give are refused, including those that leave Λ⁻¹ + A positive
+/// definite under the first prior.
 #[test]
 fn hostile_statistics_are_refused() {
     let basis = basis();
@@ -269,12 +271,13 @@ fn hostile_statistics_are_refused() {
     assert_eq!(of(f64::MAX, 1.0), Err(Implausible::TooMuch));
     assert_eq!(of(1.0, 1e9), Err(Implausible::TooLarge));
     assert_eq!(of(1.0, 1.0), Ok(()));
-    // b in a direction of which A knows nothing: the evidence would have no maximum.
+    // b in a direction without information in A: the evidence would have no maximum.
     assert_eq!(of(0.0, 3.0), Err(Implausible::TooLarge));
     assert_eq!(of(1e-6, 3.0), Err(Implausible::TooLarge));
 }
 
-/// The units of a party do not depend on its number of observations: the mean square of its coefficients stays near 1.
+/// The units of a party do not depend on the number of observations: the mean square of its
+/// coefficients stays near 1.
 #[test]
 fn units_do_not_shrink_with_the_number_of_observations() {
     let basis = basis();
@@ -293,8 +296,9 @@ fn units_do_not_shrink_with_the_number_of_observations() {
     }
 }
 
-/// Level and size go with the outputs' units: those of 3 y + 40 are 40 + 3 times those of y, but for the prior of the level. The level is
-/// its mean under the prior by dense algebra, and outputs that are all 0 have none.
+/// Level and size scale with the outputs' units: for 3 y + 40 they are 40 + 3 times those of y,
+/// apart from the prior of the level. The level is its mean under the prior by dense algebra, and
+/// outputs that are all 0 have no units.
 #[test]
 fn level_and_size_go_with_the_outputs() {
     let basis = basis();
@@ -321,8 +325,9 @@ fn level_and_size_go_with_the_outputs() {
     assert!(of(&[0.0; 12]).is_none());
 }
 
-/// Draws have the posterior's mean and variance, with shared functions and without, where data are near and where they are far: 4,000 of
-/// them, whose mean has a standard error of 1/60 of their spread. Their gradients are those of their values.
+/// Draws have the posterior's mean and variance, with and without shared functions, near the data
+/// and far from them: 4,000 draws; the standard error of the mean is 1/60 of the spread. Their
+/// gradients match their values.
 #[test]
 fn draws_are_of_the_posterior() {
     let basis = basis();

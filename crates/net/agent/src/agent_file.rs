@@ -1,4 +1,4 @@
-//! `agent.toml`: an agent as its owner writes it, and its check.
+//! `agent.toml`: an agent as described by its owner, and the validation of the file.
 
 use std::path::{Path, PathBuf};
 
@@ -7,6 +7,7 @@ use fedbo_objective::{CommandSpec, FailuresMax};
 use fedbo_party::ObjectiveTable;
 use fedbo_privacy::accounting::{Budget, Delta};
 use fedbo_space::Space;
+use fedbo_transport::ProxySetting;
 use serde::Deserialize;
 
 /// The folder of an agent, unless its file says otherwise.
@@ -18,7 +19,7 @@ const DELTA: f64 = 1e-5;
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct AgentToml {
-    /// Version of the file's layout; 1, also by default.
+    /// Version of the file's layout; 1 by default.
     version: Option<u64>,
     agent: AgentTable,
     objective: Option<ObjectiveTable>,
@@ -33,6 +34,7 @@ struct AgentTable {
     study: Option<String>,
     seed: Option<u64>,
     ca: Option<PathBuf>,
+    proxy: Option<String>,
     failures_max: Option<u64>,
 }
 
@@ -44,26 +46,28 @@ struct PrivacyTable {
     allow_unprotected: Vec<String>,
 }
 
-/// An agent's file, checked but for its command, which needs the study's space.
+/// An agent's file, checked except for its command, which needs the study's space.
 #[derive(Clone, Debug)]
 pub struct AgentFile {
     /// The agent's folder, `agent.home`.
     pub home: PathBuf,
     /// The study to take part in, `agent.study`; the agent's only one by default.
     pub study: Option<String>,
-    /// Root of the agent's own draws, `agent.seed`; secret by default.
+    /// Root seed of the agent's own draws, `agent.seed`; secret by default.
     pub seed: Option<u64>,
-    /// Certificates of an authority besides the usual, `agent.ca`.
+    /// Certificates of an additional authority, `agent.ca`.
     pub authority: Option<PathBuf>,
+    /// The outbound proxy, `agent.proxy`; the environment's by default.
+    pub proxy: ProxySetting,
     /// The budget over all studies, `[privacy]`.
     pub cap: Option<Budget>,
     /// The number of failed trials in a row that ends a run, `agent.failures_max`.
     pub failures_max: FailuresMax,
-    /// Studies that need not charge it, `privacy.allow_unprotected`.
+    /// Studies that need not charge the budget, `privacy.allow_unprotected`.
     pub allow_unprotected: Vec<String>,
     file: TomlFile,
     objective: Option<ObjectiveTable>,
-    /// Choices that its owner has looked at, `[choices]`.
+    /// Choices that the owner has reviewed, `[choices]`.
     choices: ListedChoices,
 }
 
@@ -71,16 +75,18 @@ impl AgentFile {
     /// Reads and checks a file. Relative paths in it are relative to its folder.
     ///
     /// # Errors
-    /// The first thing that cannot be used, with its place and the way out.
+    /// Reports the first value that cannot be used, with its place and the remedy.
     pub fn load(path: &Path) -> Result<Self, FileError> {
         Self::checked(TomlFile::read(path)?)
     }
 
-    /// Checks a text in the layout of a file, whose objective may be missing: that of [`crate::run_with`] is a function. Errors call
-    /// the text `path`, and relative paths in it are relative to that one's folder.
+    /// Checks a text in the layout of a file. Its objective may be missing, because
+    /// [`crate::run_with`] takes a function.
+    ///
+    /// Errors call the text `path`. Relative paths in it are relative to the folder of `path`.
     ///
     /// # Errors
-    /// As [`AgentFile::load`].
+    /// As for [`AgentFile::load`].
     pub fn from_text(path: &Path, text: &str) -> Result<Self, FileError> {
         Self::checked(TomlFile::from_text(path, text))
     }
@@ -91,7 +97,9 @@ impl AgentFile {
             let expected = "1, the only version of this file's layout so far";
             return Err(file.value_error(&["version"], expected));
         }
-        let AgentTable { home, study, seed, ca, failures_max } = read.agent;
+        let AgentTable { home, study, seed, ca, proxy, failures_max } = read.agent;
+        let proxy = proxy.map(|given| given.parse()).transpose();
+        let proxy = proxy.map_err(|expected| file.value_error(&["agent", "proxy"], expected))?;
         let privacy = read.privacy.as_ref();
         let cap = privacy.map(|table| table.cap(&file)).transpose()?;
         Ok(Self {
@@ -99,6 +107,7 @@ impl AgentFile {
             study,
             seed,
             authority: ca.map(|path| file.folder().join(path)),
+            proxy: proxy.unwrap_or_default(),
             cap,
             failures_max: FailuresMax::from_key(failures_max),
             allow_unprotected: read.privacy.unwrap_or_default().allow_unprotected,
@@ -108,11 +117,11 @@ impl AgentFile {
         })
     }
 
-    /// The command that evaluates a point of the study's space.
+    /// Returns the command that evaluates a point of the study's space.
     ///
     /// # Errors
-    /// If there is none, its program is not there, a placeholder names no parameter, or the space has choices that are neither plain
-    /// nor listed in the file (INV-24).
+    /// If there is none, its program does not exist, a placeholder names no parameter, or the space
+    /// has choices that are neither plain nor listed in the file (INV-24).
     pub fn command(&self, space: &Space) -> Result<CommandSpec, FileError> {
         Check::new(&self.file).foreign_choices(&self.choices, space)?;
         let table = self.objective.clone().unwrap_or_default();
@@ -123,7 +132,7 @@ impl AgentFile {
 impl PrivacyTable {
     fn cap(&self, file: &TomlFile) -> Result<Budget, FileError> {
         let Some(epsilon) = self.epsilon_max else {
-            let remedy = "add epsilon_max = .., what may be spent over all studies of this agent";
+            let remedy = "add epsilon_max = .., the budget over all studies of this agent";
             return Err(file.missing_error(&["privacy", "epsilon_max"], remedy));
         };
         let refused = |key, expected: &str| file.value_error(&["privacy", key], expected);
@@ -145,6 +154,7 @@ home = \"north\"
 study = \"wine\"
 seed = 7
 ca = \"ca.pem\"
+proxy = \"http://proxy.example.org:3128\"
 failures_max = 3
 
 [objective]
@@ -170,6 +180,7 @@ allow_unprotected = [\"beer\"]
         let (file, command) = load(WHOLE).unwrap();
         assert_eq!(file.home, Path::new("/tmp/north"));
         assert_eq!(file.authority.as_deref(), Some(Path::new("/tmp/ca.pem")));
+        assert_eq!(file.proxy, ProxySetting::Url("http://proxy.example.org:3128".to_owned()));
         assert_eq!((file.study.as_deref(), file.seed), (Some("wine"), Some(7)));
         let cap = file.cap.unwrap();
         let expected = Budget::new(4.0, Delta::new(1e-6).unwrap()).unwrap();
@@ -182,7 +193,7 @@ allow_unprotected = [\"beer\"]
 
     #[test]
     fn choices_of_others_are_plain_or_listed() {
-        let text = "[objective]\ncommand = [\"true\", \"{kernel}\"]\n";
+        let text = "[objective]\ncommand = [\"sh\", \"-c\", \"true\", \"sh\", \"{kernel}\"]\n";
         let command = |more: &str, choices: [&str; 2]| {
             let text = format!("{text}{more}");
             let file = AgentFile::checked(TomlFile::from_text(Path::new("/tmp/agent.toml"), &text));
@@ -198,7 +209,7 @@ allow_unprotected = [\"beer\"]
         let listed = "[choices]\nkernel = [\"rbf\", \"my odd choice\"]\n";
         assert!(command(listed, ["rbf", "my odd choice"]).is_ok());
         let message = command(listed, ["rbf", "another; one"]).unwrap_err();
-        assert!(message.contains("line 4") && message.contains("is no choice"), "{message}");
+        assert!(message.contains("line 4") && message.contains("is not a choice"), "{message}");
     }
 
     #[test]
@@ -213,18 +224,23 @@ allow_unprotected = [\"beer\"]
 
     #[test]
     fn mistakes_are_named_with_their_place_and_a_way_out() {
-        let cases: [(&str, &str, &[&str]); 9] = [
+        let cases: [(&str, &str, &[&str]); 10] = [
+            (
+                "http://proxy.example.org:3128",
+                "socks5://proxy",
+                &["agent.proxy", "expected http://HOST:PORT"],
+            ),
             ("study =", "stduy =", &["line 3", "did you mean study?"]),
             ("seed = 7", "seed = -7", &["agent.seed"]),
-            ("failures_max = 3", "failures_max = -3", &["line 6", "agent.failures_max"]),
+            ("failures_max = 3", "failures_max = -3", &["line 7", "agent.failures_max"]),
             (
                 "epsilon_max = 4.0",
                 "epsilon_max = 0",
-                &["line 13", "privacy.epsilon_max = 0", "above 0"],
+                &["line 14", "privacy.epsilon_max = 0", "above 0"],
             ),
             ("epsilon_max = 4.0\n", "", &["privacy.epsilon_max is missing"]),
             ("delta = 1e-6", "delta = 1", &["privacy.delta = 1", "below 1"]),
-            ("{C}", "{B}", &["line 9", "{B} is no parameter"]),
+            ("{C}", "{B}", &["line 10", "{B} is not a parameter"]),
             ("timeout_s = 600", "timeout_s = 0", &["objective.timeout_s = 0"]),
             ("command = [\"true\", \"{C}\"]\n", "", &["objective.command is missing"]),
         ];

@@ -1,8 +1,8 @@
 //! An agent's privacy spending over all its studies, and its budget for them (INV-13).
 //!
-//! A charge is made before the first byte of an upload leaves, in the transaction that keeps the upload: two processes that
-//! run two studies of one home cannot both spend the last of the budget. What is charged stays charged, also if the upload
-//! comes too late.
+//! An upload is charged before its first byte leaves, in the transaction that stores it, so two
+//! processes that run two studies of one home cannot both spend the last of the budget. A charge is
+//! permanent, even if the upload arrives too late.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -14,6 +14,7 @@ use fedbo_party::{Database, HomeError};
 use fedbo_privacy::accounting::{
     AccountantKind, Budget, Claim, Delta, Mode, PrivacyEvent, Unproved, UnsupportedEvent,
 };
+use fedbo_wire::Digest;
 use rusqlite::{OptionalExtension as _, Transaction, params};
 
 use crate::Membership;
@@ -22,14 +23,14 @@ use crate::log::{NewUpload, UploadState, insert_upload};
 /// An error that leaves a charge without a price.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum Unpriced {
-    /// The accountant takes no such events.
-    #[error("what an upload costs is not known, so none is made: {0}")]
+    /// The accountant does not support the event.
+    #[error("the cost of an upload is unknown, so none is made: {0}")]
     Event(#[from] UnsupportedEvent),
-    /// It proves nothing of them.
-    #[error("what the uploads cost together is not known, so none is made: {0}")]
+    /// The accountant cannot prove a bound.
+    #[error("the total cost of the uploads is unknown, so none is made: {0}")]
     Epsilon(#[from] Unproved),
-    /// The event has no bytes.
-    #[error("what an upload costs cannot be written down, so none is made: {0}")]
+    /// The event has no byte representation.
+    #[error("the cost of an upload cannot be encoded, so none is made: {0}")]
     Unwritable(String),
 }
 
@@ -40,7 +41,7 @@ pub struct BudgetReached {
     pub cap: Budget,
     /// ε of all charges so far.
     pub spent: f64,
-    /// ε with one more.
+    /// ε with one more charge.
     pub would_be: f64,
 }
 
@@ -48,7 +49,7 @@ impl fmt::Display for BudgetReached {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "over all studies epsilon {:?} is spent and would be {:?}, of {:?} at delta {:?}",
+            "over all studies epsilon {:?} is spent, one more upload would raise it to {:?}, and the budget is {:?} at delta {:?}",
             self.spent,
             self.would_be,
             self.cap.epsilon(),
@@ -60,34 +61,36 @@ impl fmt::Display for BudgetReached {
 /// The privacy spending of an agent over all its studies, and its budget.
 #[derive(Clone, Debug)]
 pub struct PrivacyStatus {
-    /// The budget, as the agent's file said last.
+    /// The budget most recently given by the agent's file.
     pub cap: Budget,
-    /// The cost of all its uploads together, at most.
+    /// Upper bound on the cost of all its uploads together.
     pub spent: Result<Claim, Unpriced>,
 }
 
 /// The outcome of a charge.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Charged {
-    /// It is made; the upload may leave.
+    /// The charge is made; the upload may leave.
     Made,
-    /// The budget does not allow it; the upload is kept and never leaves.
+    /// The budget does not allow the charge; the upload is kept and never leaves.
     Withheld(BudgetReached),
 }
 
-/// The agent's privacy budget, as the uploads of one study charge it.
+/// The agent's privacy budget as the uploads of one study charge it.
 #[derive(Debug)]
 pub(crate) struct PrivacyBudget {
     cap: Budget,
     event: PrivacyEvent,
     event_bytes: Vec<u8>,
     mode: Mode,
-    /// Charges by event that are known to fit the cap, and so does every part of them: leaving releases out does not raise ε.
+    /// Numbers of charges by event that are known to fit the cap. Smaller numbers fit as well:
+    /// leaving releases out does not raise ε.
     within: RefCell<BTreeMap<Vec<u8>, u64>>,
 }
 
 impl PrivacyBudget {
-    /// Returns a budget for uploads that cost this event each, once it is known that they have a price.
+    /// Returns a budget for uploads that each cost this event, after checking that they have a
+    /// price.
     pub(crate) fn open(cap: Budget, event: PrivacyEvent, mode: Mode) -> Result<Self, Unpriced> {
         let mut accountant = AccountantKind::Pld.accountant();
         accountant.compose(&event, 1)?;
@@ -97,7 +100,8 @@ impl PrivacyBudget {
         Ok(Self { cap, event, event_bytes, mode, within: RefCell::default() })
     }
 
-    /// Charges an upload and keeps it, in one transaction; or keeps it as withheld.
+    /// Charges an upload and stores it, in one transaction. If the budget does not allow the
+    /// charge, stores the upload as withheld.
     pub(crate) fn charge(
         &self,
         database: &Database,
@@ -105,17 +109,25 @@ impl PrivacyBudget {
         made: &NewUpload<'_>,
     ) -> Result<Result<Charged, Unpriced>, HomeError> {
         database.write(|tx| {
-            let charged = match self.admit(tx)? {
-                Ok(charged) => charged,
-                Err(unpriced) => return Ok(Err(unpriced)),
-            };
             let NewUpload { round, now_ms, .. } = *made;
+            let digest = &membership.digest;
+            // Taken over from the coordinator: in any case, the round has one vector of the slot
+            // (INV-6).
+            let is_charged = is_charged(tx, digest, round)?;
+            let charged = match is_charged {
+                true => Charged::Made,
+                false => match self.admit(tx)? {
+                    Ok(charged) => charged,
+                    Err(unpriced) => return Ok(Err(unpriced)),
+                },
+            };
             let state = match charged {
                 Charged::Made => {
-                    let mode = self.mode.to_string();
-                    let sql = "INSERT INTO charges (digest, round, event, mode, charged_at_ms) VALUES (?, ?, ?, ?, ?)";
-                    let digest = membership.digest.0;
-                    tx.execute(sql, params![digest, round, self.event_bytes, mode, now_ms])?;
+                    if !is_charged {
+                        let mode = self.mode.to_string();
+                        let price = (self.event_bytes.as_slice(), mode.as_str());
+                        insert_charge(tx, (digest, round), price, now_ms)?;
+                    }
                     UploadState::Pending
                 }
                 Charged::Withheld(_) => UploadState::Withheld,
@@ -161,16 +173,40 @@ impl PrivacyBudget {
     }
 }
 
-/// Charges of one event.
+/// Returns true if a round of the study with this configuration is charged.
+pub(crate) fn is_charged(
+    tx: &Transaction<'_>,
+    digest: &Digest,
+    round: u64,
+) -> Result<bool, Failure> {
+    let mut statement =
+        tx.prepare_cached("SELECT 1 FROM charges WHERE digest = ? AND round = ?")?;
+    Ok(statement.exists(params![digest.0, round])?)
+}
+
+/// Charges a round of the study with this configuration, given the encoded event and its mode.
+pub(crate) fn insert_charge(
+    tx: &Transaction<'_>,
+    (digest, round): (&Digest, u64),
+    (event, mode): (&[u8], &str),
+    now_ms: u64,
+) -> Result<(), Failure> {
+    let sql =
+        "INSERT INTO charges (digest, round, event, mode, charged_at_ms) VALUES (?, ?, ?, ?, ?)";
+    tx.execute(sql, params![digest.0, round, event, mode, now_ms])?;
+    Ok(())
+}
+
+/// The charges of one event.
 #[derive(Clone, Copy, Debug)]
 struct Charges {
     event: PrivacyEvent,
     count: u64,
-    /// Paper if any of them is.
+    /// `Paper` if any of the charges is.
     mode: Mode,
 }
 
-/// All charges, by the bytes of their events.
+/// Returns all charges, by encoded event.
 fn charges(tx: &Transaction<'_>) -> Result<BTreeMap<Vec<u8>, Charges>, Failure> {
     let sql = "SELECT event, count(*), max(mode = 'paper') FROM charges GROUP BY event";
     let mut statement = tx.prepare(sql)?;
@@ -204,14 +240,14 @@ fn claim(charges: &BTreeMap<Vec<u8>, Charges>, cap: Budget) -> Result<Claim, Unp
         }
     }
     let claim = Claim::of(accountant.as_ref(), cap.delta(), mode)?;
-    // INV-14: what is no number is no bound.
+    // INV-14: NaN or a negative value is no bound.
     if claim.epsilon.is_nan() || claim.epsilon < 0.0 {
         return Err(Unproved::Epsilon(claim.epsilon).into());
     }
     Ok(claim)
 }
 
-/// Keeps the cap for all later runs, and for who asks what may be spent.
+/// Stores the cap for all later runs, and for queries of the remaining budget.
 pub(crate) fn keep_cap(database: &Database, cap: Budget) -> Result<(), HomeError> {
     database.write(|tx| {
         let sql = "INSERT INTO cap VALUES (1, ?1, ?2) ON CONFLICT (id) DO UPDATE SET epsilon = ?1, delta = ?2";
@@ -220,7 +256,7 @@ pub(crate) fn keep_cap(database: &Database, cap: Budget) -> Result<(), HomeError
     })
 }
 
-/// The cap that was given last; none before the first.
+/// Returns the cap that was given last; `None` before the first.
 pub(crate) fn cap(tx: &Transaction<'_>) -> Result<Option<Budget>, Failure> {
     let read = |row: &rusqlite::Row<'_>| Ok((row.get::<_, f64>(0)?, row.get::<_, f64>(1)?));
     let cap = tx.query_row("SELECT epsilon, delta FROM cap", [], read).optional()?;
@@ -232,8 +268,8 @@ pub(crate) fn cap(tx: &Transaction<'_>) -> Result<Option<Budget>, Failure> {
     cap.map(budget).transpose()
 }
 
-/// Returns the privacy spending over all studies, at the δ of the agent's cap; none before its first run of a study
-/// that charges.
+/// Returns the privacy spending over all studies, at the δ of the agent's cap; `None` before its
+/// first run of a study that charges.
 pub(crate) fn spent(database: &Database) -> Result<Option<PrivacyStatus>, HomeError> {
     database.read(|tx| {
         let Some(cap) = cap(tx)? else {

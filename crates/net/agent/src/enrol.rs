@@ -1,4 +1,4 @@
-//! Enrolment: a token becomes a membership.
+//! Enrolment: exchanges a token for a membership.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -8,50 +8,62 @@ use fedbo_failpoints::pass;
 use fedbo_federation::Federation;
 use fedbo_party::{HomeError, Identity};
 use fedbo_servers::SumStudy;
-use fedbo_transport::{Clock as _, KeyError, LinkError, SystemClock, checked_url};
+use fedbo_transport::{Clock as _, KeyError, LinkError, ProxySetting, SystemClock, checked_url};
 use fedbo_wire::{
     Digest, EnrolRequest, Enrolled, EnrolmentToken, ServerCard, config_digest, verify_config,
 };
 
-use crate::link::SignedConfig;
-use crate::{EnrolError, Home, HttpLink, Link, Membership};
+use crate::budget::PrivacyBudget;
+use crate::follower::Follower;
+use crate::link::Offer;
+use crate::machine::machine;
+use crate::{EnrolError, Home, HttpLink, Link, Membership, RunError};
 
 /// The options of an enrolment.
 #[derive(Clone, Debug)]
 pub struct EnrolOptions {
-    /// The agent's folder; made if there is none.
+    /// The agent's folder; created if missing.
     pub home: PathBuf,
-    /// The coordinator's address: `https://HOST`, with a port or a path if need be.
+    /// The coordinator's address: `https://HOST`, with an optional port or path.
     pub coordinator_url: String,
     /// The enrolment token that the study's operator handed over.
     pub token: EnrolmentToken,
-    /// Certificates of an authority besides the usual, in PEM form.
+    /// Certificates of an additional authority, in PEM form.
     pub ca: Option<PathBuf>,
-    /// The card of the other party's server, as that party says; needed where two servers sum.
+    /// The outbound proxy.
+    pub proxy: ProxySetting,
+    /// The card of the other party's server, as given by that party; required if two servers sum.
     pub helper: Option<ServerCard>,
-    /// True if `http://` is allowed beyond this machine: then everybody on the way can read what is sent.
+    /// True if `http://` is allowed beyond this machine. Then everybody on the path can read the
+    /// traffic.
     pub allow_plain_http: bool,
 }
 
-/// Enrols an agent: makes its key if it has none, takes the slot, fetches the frozen configuration and checks it, keeps the
-/// membership. Done again, also after a crash, it is harmless.
+/// Enrols an agent: makes its key if it has none, fetches and checks the frozen configuration,
+/// takes the slot, and stores the membership.
 ///
-/// The study is shown to `show` before it is stored: what its text says, the agent will do.
+/// If a check of the offer fails, the token is not used. Repeating an enrolment, also after a
+/// crash, is harmless.
+///
+/// The study is shown to `show` before it is stored: the agent will do what its text says.
 ///
 /// # Errors
-/// If the address cannot be used, the token is refused, or what comes is not signed by the coordinator that the token names.
+/// If the address cannot be used, the token is refused, or the answer is not signed by the
+/// coordinator that the token names.
 pub fn enrol(
     options: &EnrolOptions,
     show: &mut dyn FnMut(&Federation),
 ) -> Result<Membership, EnrolError> {
     let url = url_of(options)?;
     let never = Arc::new(AtomicBool::new(false));
-    let link = HttpLink::new(&url, options.ca.as_deref(), options.token.coordinator, never);
+    let authority = options.ca.as_deref();
+    let link =
+        HttpLink::with_proxy(&url, authority, &options.proxy, options.token.coordinator, never);
     let link = link.map_err(|source| EnrolError::Link { url, source })?;
     enrol_showing(options, &link, show)
 }
 
-/// The same by another way to the coordinator, with nobody who looks.
+/// Like [`enrol_showing`], without showing the study.
 ///
 /// # Errors
 /// As for [`enrol`].
@@ -59,7 +71,7 @@ pub fn enrol_with(options: &EnrolOptions, link: &dyn Link) -> Result<Membership,
     enrol_showing(options, link, &mut |_| {})
 }
 
-/// The same by another way to the coordinator.
+/// Like [`enrol`], over another link to the coordinator.
 ///
 /// # Errors
 /// As for [`enrol`].
@@ -69,48 +81,95 @@ pub fn enrol_showing(
     show: &mut dyn FnMut(&Federation),
 ) -> Result<Membership, EnrolError> {
     let url = url_of(options)?;
-    let authority = options.ca.as_deref().map(|path| absolute(path, &url)).transpose()?;
+    let authority = options.ca.as_deref().map(absolute).transpose();
+    let authority = authority.map_err(|source| EnrolError::Link { url: url.clone(), source })?;
     let home = Home::open_or_make(&options.home)?;
     let _held = home.hold_key()?;
     let key = Identity::load_or_make(home.folder())?.key;
     pass("agent: its key is written");
     let asked = |source: LinkError| EnrolError::Link { url: url.clone(), source };
-    // Nothing is signed, and nothing of the token sent, before it is known who answers.
+    // Nothing is signed, and no part of the token is sent, before the coordinator has proved its
+    // identity.
     meet(&options.token, &url, link)?;
     pass("agent: the coordinator has shown its key");
     let request = EnrolRequest::new(&options.token, &key.public());
-    let enrolled = link.enrol(&key, &request).map_err(asked)?;
-    pass("agent: the coordinator knows it");
-    let config = link.config(&key, &enrolled.study).map_err(asked)?;
-    let text = verified(&options.token, &enrolled, &config)
-        .map_err(|message| EnrolError::Impostor { url: url.clone(), message })?;
+    let offer = link.offer(&key, &request).map_err(asked)?;
+    let impostor = |message| EnrolError::Impostor { url: url.clone(), message };
+    let text = verified(&options.token, &offer).map_err(impostor)?;
     let federation = Federation::received(&text)?; // INV-24
-    fits(&federation, &enrolled)
-        .map_err(|message| EnrolError::Impostor { url: url.clone(), message })?;
+    let agent = place(&federation, &offer, &options.token).map_err(impostor)?;
     check_helper(options, &url, &federation, &text)?;
-    show(&federation);
     let fresh = Membership {
         id: 0,
-        study: enrolled.study,
-        url,
+        study: federation.name.clone(),
+        url: url.clone(),
         authority,
-        coordinator: enrolled.coordinator,
-        slot: enrolled.slot,
-        agent: enrolled.agent,
+        coordinator: options.token.coordinator,
+        slot: offer.slot,
+        agent,
         config: text,
-        digest: enrolled.config,
-        signature: config.signature,
+        digest: offer.digest,
+        signature: offer.signature,
         key: key.public(),
         seed: None,
         contact_at_ms: SystemClock.now_ms(),
         finished: false,
     };
+    check_run(&federation, &fresh).map_err(|error| EnrolError::Unusable(Box::new(error)))?;
+    check_known(&home, &fresh)?;
+    show(&federation);
+    pass("agent: the study is checked");
+    // From here on the token is used, and the study expects this agent.
+    let enrolled = link.enrol(&key, &request).map_err(asked)?;
+    pass("agent: the coordinator knows it");
+    check_enrolled(&url, &fresh, &enrolled)?;
     let membership = store(&home, fresh)?;
     pass("agent: its membership is stored");
     Ok(membership)
 }
 
-/// Checks that the study's helper is the one that the agent's owner has named: whoever hands out tokens could name one of its own.
+/// Checks that this program can run the study: an agent that takes a slot and cannot use it leaves
+/// the slot empty.
+fn check_run(federation: &Federation, fresh: &Membership) -> Result<(), RunError> {
+    let sum = SumStudy::of(federation, &fresh.config)?;
+    Follower::new(fresh, federation, sum)?;
+    if let Some(plan) = federation.privacy() {
+        PrivacyBudget::open(plan.budget(), plan.event, plan.charter.mode)?;
+    }
+    let (mut machine, _) = machine(federation, fresh.slot, 0, (0, None))?;
+    machine.start()?;
+    Ok(())
+}
+
+/// Checks that the home takes part in no other study of this name.
+fn check_known(home: &Home, fresh: &Membership) -> Result<(), EnrolError> {
+    let known = home.database.read(|tx| Membership::named(tx, &fresh.study))?;
+    match known.and_then(|known| difference(&known, fresh)) {
+        Some(differs) => Err(joined(home, fresh, differs)),
+        None => Ok(()),
+    }
+}
+
+/// Checks that the assigned slot is the one that was offered.
+fn check_enrolled(url: &str, fresh: &Membership, enrolled: &Enrolled) -> Result<(), EnrolError> {
+    let Enrolled { study, slot, agent, config, coordinator } = enrolled;
+    let is_same = (study, slot, agent) == (&fresh.study, &fresh.slot, &fresh.agent)
+        && (config, coordinator) == (&fresh.digest, &fresh.coordinator);
+    if is_same {
+        return Ok(());
+    }
+    let in_words = |study: &str, slot: u32, agent: &str, config: &Digest| {
+        format!("slot {slot} ({agent:?}) of {study:?} with the configuration {config}")
+    };
+    Err(EnrolError::OtherPlace {
+        url: url.to_owned(),
+        offered: in_words(&fresh.study, fresh.slot, &fresh.agent, &fresh.digest),
+        given: in_words(study, *slot, agent, config),
+    })
+}
+
+/// Checks that the study's helper is the one that the agent's owner has named: the party that hands
+/// out tokens could name a server of its own.
 fn check_helper(
     options: &EnrolOptions,
     url: &str,
@@ -122,7 +181,7 @@ fn check_helper(
     match (SumStudy::of(federation, text)?, &options.helper) {
         (None, None) => Ok(()),
         (None, Some(_)) => Err(impostor(
-            "the study has no second server, and --helper names one: its coordinator alone would see your vectors",
+            "the study has no second server, but --helper names one: its coordinator alone would see your vectors",
         )),
         (Some(study), None) => Err(EnrolError::HelperUnnamed {
             study: study.name,
@@ -141,8 +200,9 @@ fn check_helper(
     }
 }
 
-/// Returns true if two addresses name one host that is not this machine, where everything may be tried out.
-fn is_one_host(one: &str, other: &str) -> bool {
+/// Returns true if two addresses name the same host, unless it is this machine, where anything may
+/// be tried out.
+pub(crate) fn is_one_host(one: &str, other: &str) -> bool {
     let host = |url: &str| {
         let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
         let authority = rest.split(['/', '?']).next().unwrap_or_default();
@@ -168,16 +228,16 @@ fn meet(token: &EnrolmentToken, url: &str, link: &dyn Link) -> Result<(), EnrolE
     let impostor = |message: String| EnrolError::Impostor { url: url.to_owned(), message };
     if proof.coordinator != token.coordinator {
         return Err(impostor(format!(
-            "the coordinator there has the key {}, the token names {}",
+            "the coordinator at this address has the key {}, but the token names {}",
             proof.coordinator, token.coordinator
         )));
     }
     proof.verify(&challenge).map_err(|_| {
-        impostor("whoever answers there does not hold the key that the token names".to_owned())
+        impostor("the server at this address does not hold the key that the token names".to_owned())
     })
 }
 
-fn fresh_challenge() -> Result<Digest, HomeError> {
+pub(crate) fn fresh_challenge() -> Result<Digest, HomeError> {
     let mut challenge = Digest([0; 32]);
     getrandom::fill(&mut challenge.0).map_err(KeyError::NoRandomness)?;
     Ok(challenge)
@@ -189,96 +249,82 @@ fn url_of(options: &EnrolOptions) -> Result<String, EnrolError> {
         .map_err(|message| EnrolError::Url { url: given.clone(), message: message.to_owned() })
 }
 
-/// Stores a membership; of one that is stored already, where its coordinator is found now.
+/// Stores a membership. If it is already stored, updates the address of its coordinator.
 fn store(home: &Home, fresh: Membership) -> Result<Membership, EnrolError> {
     let differs = home.database.write(|tx| {
         let Some(known) = Membership::named(tx, &fresh.study)? else {
             fresh.insert(tx)?;
             return Ok(None);
         };
-        if known.coordinator != fresh.coordinator {
-            return Ok(Some(format!("with another coordinator ({})", known.coordinator)));
+        let differs = difference(&known, &fresh);
+        if differs.is_none() {
+            known.move_to(tx, &fresh)?;
         }
-        if known.digest != fresh.digest {
-            return Ok(Some(format!("with another configuration ({})", known.digest)));
-        }
-        if known.slot != fresh.slot {
-            return Ok(Some(format!("in slot {}", known.slot)));
-        }
-        known.move_to(tx, &fresh)?;
-        Ok(None)
+        Ok(differs)
     })?;
-    if let Some(differs) = differs {
-        return Err(EnrolError::Joined {
-            path: home.folder().to_owned(),
-            study: fresh.study,
-            differs,
-        });
+    match differs {
+        Some(differs) => Err(joined(home, &fresh, differs)),
+        None => Ok(home.membership(Some(&fresh.study))?),
     }
-    Ok(home.membership(Some(&fresh.study))?)
 }
 
-/// The configuration's text, if the coordinator that the token names has signed it.
-fn verified(
-    token: &EnrolmentToken,
-    enrolled: &Enrolled,
-    config: &SignedConfig,
-) -> Result<String, String> {
-    if enrolled.coordinator != token.coordinator {
-        return Err(format!(
-            "the coordinator there has the key {}, the token names {}",
-            enrolled.coordinator, token.coordinator
-        ));
+/// Returns the difference between a study of the home and one of the same name; `None` if they are
+/// the same.
+fn difference(known: &Membership, fresh: &Membership) -> Option<String> {
+    if known.coordinator != fresh.coordinator {
+        return Some(format!("with another coordinator ({})", known.coordinator));
     }
-    if verify_config(&token.coordinator, &config.text, &config.signature).is_err() {
+    if known.digest != fresh.digest {
+        return Some(format!("with another configuration ({})", known.digest));
+    }
+    (known.slot != fresh.slot).then(|| format!("in slot {}", known.slot))
+}
+
+fn joined(home: &Home, fresh: &Membership, differs: String) -> EnrolError {
+    EnrolError::Joined { path: home.folder().to_owned(), study: fresh.study.clone(), differs }
+}
+
+/// Returns the configuration's text, if the coordinator that the token names has signed it.
+fn verified(token: &EnrolmentToken, offer: &Offer) -> Result<String, String> {
+    if verify_config(&token.coordinator, &offer.text, &offer.signature).is_err() {
         return Err(
             "the configuration is not signed by the coordinator that the token names".to_owned()
         );
     }
-    // The token says to what the party agreed (INV-11).
-    let digest = config_digest(&config.text);
-    if [digest, enrolled.config, config.digest] != [token.config; 3] {
+    // The token identifies the configuration that the party agreed to (INV-11).
+    let digest = config_digest(&offer.text);
+    if [digest, offer.digest] != [token.config; 2] {
         return Err(format!(
-            "the configuration there ({digest}) is not the one for which the token was made ({})",
+            "the configuration at this address ({digest}) is not the one that the token was made for ({})",
             token.config
         ));
     }
-    String::from_utf8(config.text.clone())
-        .map_err(|_| "the configuration is no text in UTF-8".to_owned())
+    String::from_utf8(offer.text.clone())
+        .map_err(|_| "the configuration is not valid UTF-8".to_owned())
 }
 
-/// Checks that the slot is one of the configuration's.
-fn fits(federation: &Federation, enrolled: &Enrolled) -> Result<(), String> {
-    let Enrolled { study, slot, agent, coordinator, .. } = enrolled;
+/// Returns the agent's name in its slot, if the configuration has that slot and is for this
+/// coordinator.
+fn place(federation: &Federation, offer: &Offer, token: &EnrolmentToken) -> Result<String, String> {
     let named = federation.file().network.coordinator.as_deref();
-    if named != Some(coordinator.to_string().as_str()) {
+    if named != Some(token.coordinator.to_string().as_str()) {
         return Err("the configuration was frozen for another coordinator".to_owned());
     }
-    if federation.name != *study {
-        let name = &federation.name;
-        return Err(format!("the configuration is of a study {name:?}, not of {study:?}"));
-    }
-    match federation.agents.get(*slot as usize) {
-        Some(found) if found.name == *agent => Ok(()),
-        Some(found) => {
-            let name = &found.name;
-            Err(format!("slot {slot} is that of {name:?} in the configuration, not of {agent:?}"))
-        }
+    match federation.agents.get(offer.slot as usize) {
+        Some(found) => Ok(found.name.clone()),
         None => {
             let n_agents = federation.agents.len();
-            Err(format!("slot {slot} is none of the configuration's {n_agents}"))
+            Err(format!("slot {} is not one of the configuration's {n_agents} slots", offer.slot))
         }
     }
 }
 
-fn absolute(path: &Path, url: &str) -> Result<PathBuf, EnrolError> {
-    let refused = |message: String| EnrolError::Link {
-        url: url.to_owned(),
-        source: LinkError::Setting(message),
-    };
+/// Returns an absolute path that can be stored.
+pub(crate) fn absolute(path: &Path) -> Result<PathBuf, LinkError> {
+    let refused = LinkError::Setting;
     let path = std::path::absolute(path).map_err(|error| refused(error.to_string()))?;
     match path.to_str() {
         Some(_) => Ok(path),
-        None => Err(refused(format!("{}: its name is no text in UTF-8", path.display()))),
+        None => Err(refused(format!("{}: the path is not valid UTF-8", path.display()))),
     }
 }

@@ -18,7 +18,7 @@ use crate::{Misconduct, NotFollowed, Unpriced, Unprotected};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EnrolError {
-    /// The address is none of a coordinator.
+    /// The address is not that of a coordinator.
     #[error("coordinator URL = {url:?}: {message}")]
     Url {
         /// The address.
@@ -26,7 +26,7 @@ pub enum EnrolError {
         /// The defect of the address, and the remedy.
         message: String,
     },
-    /// The home.
+    /// The home cannot be used.
     #[error(transparent)]
     Home(#[from] HomeError),
     /// The coordinator does not answer, or refuses.
@@ -38,7 +38,9 @@ pub enum EnrolError {
         source: LinkError,
     },
     /// The party that answers is not the coordinator that the token names.
-    #[error("{url}: {message}; nothing was stored; ask the study's operator")]
+    #[error(
+        "{url}: {message}; nothing was stored, and the token was not used; ask the study's operator"
+    )]
     Impostor {
         /// The address.
         url: String,
@@ -47,8 +49,9 @@ pub enum EnrolError {
     },
     /// The study's helper is not the one that the agent's owner named.
     #[error(
-        "the helper of study {study:?} has the key {found}, and the card of --helper the key {named}; nothing was stored. Ask the helper's operator \
-         for the card once more; if it is the same, do not take part: somebody has put another server in its place"
+        "the helper of study {study:?} has the key {found}, but the card of --helper has the key {named}; nothing was stored, \
+         and the token can still be used. Ask the helper's operator for the card again; if it is the same, do not take part: \
+         somebody has replaced the helper by another server"
     )]
     OtherHelper {
         /// The study.
@@ -58,28 +61,47 @@ pub enum EnrolError {
         /// The key of the helper that was named.
         named: PublicKey,
     },
-    /// Two servers sum, and the agent's owner did not name the other party's.
+    /// Two servers sum, and the agent's owner did not name the other party's server.
     #[error(
-        "vectors of study {study:?} are summed by two servers of two parties. One is this coordinator, the other says that it is at {helper_url}, with the \
-         card\n  {card}\nAsk the other party itself for its card, and give it with --helper; nothing was stored"
+        "vectors of study {study:?} are summed by two servers of two parties. One is this coordinator, the other is said to \
+         be at {helper_url}, with the card\n  {card}\nAsk the other party itself for its card, and pass it with --helper; \
+         nothing was stored, and the token can still be used"
     )]
     HelperUnnamed {
         /// The study.
         study: String,
         /// The helper's address.
         helper_url: String,
-        /// The helper's card, as the configuration says.
+        /// The helper's card in the configuration.
         card: String,
     },
-    /// The study's secure sum cannot be taken part in.
+    /// The agent cannot take part in the study's secure sum.
     #[error(transparent)]
     Sum(#[from] NoSum),
     /// The study's configuration cannot be used by this program.
     #[error("the study cannot be joined with this version of fedbo: {0}")]
     Config(#[from] FileError),
+    /// A run of the study would be refused by this program.
+    #[error(
+        "the study cannot be run with this version of fedbo: {0}; nothing was stored, and the token can still be used"
+    )]
+    Unusable(#[source] Box<RunError>),
+    /// The coordinator gave another place than it had offered.
+    #[error(
+        "{url}: the coordinator offered {offered} but gave {given}; nothing was stored, and the token is used up: ask the \
+         study's operator for the reason and for a new token"
+    )]
+    OtherPlace {
+        /// The address.
+        url: String,
+        /// The study and slot that were offered.
+        offered: String,
+        /// The study and slot that were given.
+        given: String,
+    },
     /// The home takes part in another study of this name.
     #[error(
-        "{}: the agent has joined a study {study:?} already, {differs}; name another home for this one", path.display()
+        "{}: the agent has already joined a study {study:?}, {differs}; use another home for this one", path.display()
     )]
     Joined {
         /// The home.
@@ -91,46 +113,107 @@ pub enum EnrolError {
     },
 }
 
+/// An error that prevents a move to a coordinator's new address.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum MoveError {
+    /// The address is not that of a coordinator.
+    #[error("coordinator URL = {url:?}: {message}")]
+    Url {
+        /// The address.
+        url: String,
+        /// The defect of the address, and the remedy.
+        message: String,
+    },
+    /// The home cannot be used.
+    #[error(transparent)]
+    Home(#[from] HomeError),
+    /// The coordinator does not answer, or refuses.
+    #[error("{url}: {source}")]
+    Link {
+        /// The address.
+        url: String,
+        /// The cause.
+        source: LinkError,
+    },
+    /// The party that answers is not the agent's coordinator.
+    #[error("{url}: {message}; the old address is kept; ask the study's operator")]
+    Impostor {
+        /// The address.
+        url: String,
+        /// The mismatch that was found.
+        message: String,
+    },
+    /// The agent's studies have several coordinators.
+    #[error(
+        "the agent's studies {studies} have several coordinators; use --study to name a study of the coordinator that has moved"
+    )]
+    WhichCoordinator {
+        /// The studies.
+        studies: String,
+    },
+    /// No study is left to move.
+    #[error("{}: no unfinished study of the agent has this coordinator", path.display())]
+    NoStudy {
+        /// The home.
+        path: PathBuf,
+    },
+    /// The agent cannot take part in the study's secure sum.
+    #[error(transparent)]
+    Sum(#[from] NoSum),
+    /// The study's configuration cannot be used by this program.
+    #[error("the study cannot be used with this version of fedbo: {0}")]
+    Config(#[from] FileError),
+}
+
 /// An error that stops an agent.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {
-    /// Its file.
+    /// The agent's file cannot be used.
     #[error(transparent)]
     File(#[from] FileError),
-    /// Its home.
+    /// The agent's home cannot be used.
     #[error(transparent)]
     Home(#[from] HomeError),
     /// Its trials cannot be read or written.
     #[error(transparent)]
     Trials(#[from] TrialsError),
-    /// The study's secure sum cannot be taken part in.
+    /// The agent cannot take part in the study's secure sum.
     #[error(transparent)]
     Sum(#[from] NoSum),
-    /// A vector cannot be shared out.
+    /// A vector cannot be split into shares.
     #[error(transparent)]
     Shared(#[from] NotShared),
     /// A share cannot be sealed.
     #[error(transparent)]
     Sealed(#[from] NotSealed),
+    /// A share for the helper was to be sealed without the helper's key of the round.
+    #[error(
+        "the study's helper has not answered for round {round}: nothing can be sealed for it yet"
+    )]
+    NotAnswered {
+        /// The round.
+        round: u64,
+    },
     /// The study charges privacy, and the agent has no budget of its own.
     #[error(
-        "study {study:?} charges privacy, and the agent's file says nothing of what it may spend over all its studies; add \
-         [privacy] with epsilon_max = {epsilon} and delta = {delta:e}, which is this study's own budget"
+        "study {study:?} charges privacy, but the agent's file sets no budget over all its studies; add [privacy] with \
+         epsilon_max = {epsilon} and delta = {delta:e}, which is this study's own budget"
     )]
     NoBudget {
         /// The study.
         study: String,
-        /// The study's own budget.
+        /// The study's own ε.
         epsilon: f64,
         /// The study's own δ.
         delta: f64,
     },
     /// The agent has a budget, and the study does not charge it (INV-25).
     #[error(
-        "study {study:?} {what}, and the agent has a budget (in [privacy] of its file, or of one that its folder was used with \
-         before), so nothing is sent to it; to take part all the same, write allow_unprotected = [{study:?}] under [privacy], \
-         beside epsilon_max"
+        "study {study:?} {what}, and the agent has a budget (in [privacy] of its file, or of a file used earlier with its \
+         folder), so nothing is sent to it; to take part anyway, set allow_unprotected = [{study:?}] under [privacy], next to \
+         epsilon_max"
     )]
     Unprotected {
         /// The study.
@@ -138,12 +221,12 @@ pub enum RunError {
         /// The reason why its uploads are not charged as in the default mode.
         what: Unprotected,
     },
-    /// The cost of its uploads is not known.
+    /// The cost of the agent's uploads is not known.
     #[error(transparent)]
     Unpriced(#[from] Unpriced),
-    /// It began with another seed.
+    /// The agent began the study with another seed.
     #[error(
-        "agent.seed = {given} is not the seed with which study {study:?} was begun; take the key back as it was, or leave it out"
+        "agent.seed = {given} is not the seed with which study {study:?} was started; restore the previous value, or remove the key"
     )]
     OtherSeed {
         /// The study.
@@ -151,8 +234,8 @@ pub enum RunError {
         /// The seed in the agent's file.
         given: u64,
     },
-    /// There is no seed to draw.
-    #[error("the operating system gives no random numbers ({cause}); give agent.seed")]
+    /// No seed can be drawn.
+    #[error("the operating system provides no random numbers ({cause}); set agent.seed")]
     NoRandomness {
         /// The system's error message.
         cause: String,
@@ -167,41 +250,43 @@ pub enum RunError {
     #[error("the study's configuration cannot be used: {0}")]
     Strategy(#[from] StrategyError),
     /// No point of the agent's region was found.
-    #[error("no initial point of the agent's region was found; ask the study's operator")]
+    #[error("no initial point was found in the agent's region; ask the study's operator")]
     NoStart,
     /// The study's agents have no coordinator.
     #[error("the study's agents share with neighbours and have no coordinator; use `fedbo peer`")]
     Neighbours,
     /// The agent's slot is not in the configuration.
-    #[error("slot {slot} is none of the study's {n_agents} slots: the agent's memory is damaged")]
+    #[error(
+        "slot {slot} is not one of the study's {n_agents} slots: the agent's database is damaged"
+    )]
     NoSlot {
         /// The slot.
         slot: u32,
-        /// N.
+        /// The number of agents, N.
         n_agents: usize,
     },
     /// The agent's machine failed.
     #[error(transparent)]
     Agent(#[from] AgentError),
     /// The objective cannot be evaluated at all, whatever the point.
-    #[error("{message}; the trial was given back, mend the command and start again")]
+    #[error("{message}; the trial was released; fix the command and start again")]
     Objective {
         /// The defect of the objective.
         message: String,
     },
-    /// The system gives no thread for a trial.
+    /// The system cannot start a thread for a trial.
     #[error(
-        "no thread could be started for a trial ({cause}); free some of the machine's resources, and start again: nothing is lost"
+        "cannot start a thread for a trial ({cause}); free some of the machine's resources, and start again: nothing is lost"
     )]
     NoThread {
         /// The system's error message.
         cause: String,
     },
-    /// The objective failed for one point after another.
+    /// The objective failed for several points in a row.
     #[error(
-        "{}, the last one because {last}\nthey are kept as failed, and nothing more is evaluated; \
-         mend the command of [objective], then run the agent again: it goes on with the next trial (failures_max in [agent] is \
-         the number of failures in a row that ends a run; 0: none does)",
+        "{}, the last one because {last}\nthey are kept as failed, and no more trials are evaluated; fix the command of \
+         [objective], then run the agent again: it continues with the next trial (failures_max in [agent] is the number of \
+         failures in a row that ends a run; 0: no limit)",
         in_a_row(*n_in_a_row)
     )]
     Failing {
@@ -212,52 +297,66 @@ pub enum RunError {
     },
     /// The agent's upload for a round differs from the one that it made before.
     #[error(
-        "round {round}: what the agent made for it is not what it would make now, so nothing is sent; its trials, its file \
-         or this program have changed: put back what was there"
+        "round {round}: the agent's stored upload differs from the one that it would make now, so nothing is sent; its \
+         trials, its file or this program have changed: restore the previous version"
     )]
     UploadDiffers {
         /// The round.
         round: u64,
     },
-    /// A handout that was taken before is refused now.
-    #[error("the agent's memory is damaged: its handout of round {round} is refused: {source}")]
+    /// A logged handout is refused now.
+    #[error("the agent's database is damaged: its handout of round {round} is refused: {source}")]
     Log {
         /// The round after which it was taken; 0 for the first.
         round: u64,
         /// The reason for the refusal.
         source: Misconduct,
     },
-    /// A handout was taken at another place.
+    /// A handout was logged after another number of trials.
     #[error(
-        "the agent's memory and its trials do not fit each other: a round began after {logged} trials, there are {found} now; \
+        "the agent's database does not match its trials: a round began after {logged} trials, but there are {found} now; \
          restore both from the same copy"
     )]
     LogOrder {
-        /// Trials that the memory knows.
+        /// Number of trials before it in the log.
         logged: u64,
-        /// Trials that there are.
+        /// Number of trials now.
         found: u64,
     },
-    /// The coordinator did what none may do. Nothing is uploaded any more.
+    /// The coordinator is guilty of misconduct. Nothing is uploaded any more.
     #[error(
         "the coordinator is not to be trusted, so the agent stops and uploads nothing more: {0}; ask the study's operator, \
-         and keep the agent's folder: what was refused is in it under the coordinator's signature"
+         and keep the agent's folder: it contains the refused handout with the coordinator's signature"
     )]
     Misconduct(#[from] Misconduct),
-    /// The coordinator refuses for good.
+    /// The coordinator refuses permanently.
     #[error("the coordinator refuses {what}: {message} ({code})")]
     Refused {
         /// The request that was refused.
         what: &'static str,
         /// The reason, as a code.
         code: ProblemCode,
-        /// The same in words, with the way out.
+        /// The reason in words, with the remedy.
         message: String,
+    },
+    /// The home does not know the last request that was sent in its name (INV-28).
+    #[error(
+        "study {study:?}: its coordinator has seen request {coordinator} of this agent, but the last request of this home is \
+         {home}: the home was restored from an older copy, or is used on two machines. Nothing was sent; rounds that the home \
+         did not know are charged to its account. Stop the other machine, if there is one, then run `fedbo agent reconcile`"
+    )]
+    SetBack {
+        /// The study.
+        study: String,
+        /// The last request that the home knows.
+        home: u64,
+        /// The last request that the coordinator has seen.
+        coordinator: u64,
     },
     /// The clocks differ too much: requests would be refused, so nothing is evaluated for them.
     #[error(transparent)]
     Clock(#[from] ClockDiffers),
-    /// There is no usable answer, and none is to be expected.
+    /// There is no usable answer, and none is expected.
     #[error("{0}")]
     Link(LinkError),
 }
@@ -279,16 +378,54 @@ impl From<EvaluationError> for RunError {
     }
 }
 
+/// An error in taking over the spending of an agent from its studies' ledgers.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReconcileError {
+    /// The home cannot be used.
+    #[error(transparent)]
+    Home(#[from] HomeError),
+    /// The study's configuration cannot be used by this program.
+    #[error(transparent)]
+    Config(#[from] FileError),
+    /// The study's releases cannot be followed.
+    #[error(transparent)]
+    NotFollowed(#[from] NotFollowed),
+    /// The agent cannot take part in the study's secure sum.
+    #[error(transparent)]
+    Sum(#[from] NoSum),
+    /// A coordinator does not answer, or refuses.
+    #[error(
+        "study {study:?}: {source}; the charges taken over so far are kept: run the command again to complete them"
+    )]
+    Link {
+        /// The study.
+        study: String,
+        /// The cause.
+        source: LinkError,
+    },
+    /// A coordinator is guilty of misconduct.
+    #[error(
+        "study {study:?}: the coordinator is not to be trusted: {source}; nothing was taken over from its ledger; ask the study's operator"
+    )]
+    Misconduct {
+        /// The study.
+        study: String,
+        /// The misconduct.
+        source: Box<Misconduct>,
+    },
+}
+
 /// An error in replacing a key.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RotateError {
-    /// The home.
+    /// The home cannot be used.
     #[error(transparent)]
     Home(#[from] HomeError),
     /// A coordinator does not answer, or refuses.
     #[error(
-        "study {study:?}: {source}; the new key is kept beside the old one, and both serve: start again to complete the change"
+        "study {study:?}: {source}; the new key is kept next to the old one, and both work: run the command again to complete the change"
     )]
     Link {
         /// The study.

@@ -1,4 +1,5 @@
-//! Handouts that an agent refused, kept in its folder: the coordinator's signature on each shows who made it.
+//! Refused handouts, kept in the agent's folder: the coordinator's signature on each shows its
+//! author.
 
 use fedbo_party::HomeError;
 
@@ -6,13 +7,13 @@ use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-/// Handouts that are kept besides the first: the newest.
+/// Number of handouts kept besides the first: the newest ones.
 const NEWEST: usize = 4;
-/// Bytes of a handout that are kept at most.
+/// Maximum number of bytes kept of a handout.
 const BYTES_MAX: usize = 16 << 20;
 
-/// Keeps a handout that was refused, for the agent's owner alone: the first one, the newest few, and of each at most 16 MiB, so that
-/// nobody fills a disk with them.
+/// Stores a refused handout, for the agent's owner alone. Keeps the first one, the newest few, and
+/// at most 16 MiB of each, so that nobody can fill a disk with them.
 ///
 /// # Errors
 /// If it cannot be written.
@@ -43,7 +44,7 @@ pub(crate) fn keep(folder: &Path, bytes: &[u8], now_ms: u64) -> Result<(), HomeE
     Ok(())
 }
 
-/// The time in the name of a handout that was kept. Earlier versions wrote it with fewer digits.
+/// Returns the time in the name of a stored handout. Earlier versions wrote it with fewer digits.
 fn time_of(path: &Path) -> Option<u64> {
     let name = path.file_name()?.to_str()?;
     let digits = name.strip_prefix("refused-")?.strip_suffix(".handout")?;
@@ -87,7 +88,7 @@ mod tests {
         assert_eq!(found[4].1, 16 << 20);
     }
 
-    /// Names of the first version have as many digits as the time then had.
+    /// Names from the first version have as many digits as the time had then.
     #[test]
     fn what_an_earlier_version_kept_is_older_than_what_is_kept_now() {
         let folder = tempfile::tempdir().unwrap();

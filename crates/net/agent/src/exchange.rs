@@ -8,9 +8,11 @@ use fedbo_privacy::mechanism::Server;
 use fedbo_protocol::{AgentEffect, AgentUpdate};
 use fedbo_transport::LinkError;
 use fedbo_wire::{
-    CLOCK_TOLERANCE_MS, ClockDiffers, Problem, ProblemCode, SealedUpload, StudyState, Upload,
+    Account, CLOCK_TOLERANCE_MS, ClockDiffers, Problem, ProblemCode, RoundKey, SealedUpload,
+    StudyState, Upload,
 };
 
+use crate::account::{Behind, settle};
 use crate::budget::Charged;
 use crate::evidence;
 use crate::follower::VerifiedHandout;
@@ -20,25 +22,27 @@ use crate::pace::Instant;
 use crate::session::{Ended, Session, Step};
 use crate::{Misconduct, Notice, RunError};
 
-/// Seconds that a coordinator may take to answer when there is nothing new: less than proxies are known to wait.
+/// Seconds that the coordinator may take to answer when there is nothing new; below the known
+/// timeouts of proxies.
 const POLL_S: u64 = 25;
-/// The shortest time between two polls of a coordinator that answers at once that there is nothing new.
+/// Minimum time between two polls of a coordinator that answers immediately without news.
 const POLL_PAUSE: Duration = Duration::from_millis(1000);
-/// The time, in milliseconds, for which a coordinator may say that it plays an earlier round than it handed out.
+/// Time, in milliseconds, for which a coordinator may report an earlier round than it handed out.
 const BEHIND_MS: u64 = 30_000;
-/// The interval, in milliseconds, at which an answer without news is noted as the last contact.
+/// Interval, in milliseconds, at which an answer without news is stored as the last contact.
 const CONTACT_MS: u64 = 60_000;
 
-/// The longest time until an upload is offered again for which its round is not open yet: rounds are short.
+/// Maximum time before an upload is offered again while its round is not open yet; rounds are
+/// short.
 const MOMENT: Duration = Duration::from_secs(5);
 
-/// However long a coordinator wants an agent to wait, it does so no longer.
+/// Upper bound on the wait that a coordinator may request.
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(300);
 
 /// The outcome of sending the bytes of an upload.
 pub(crate) enum Sent {
     Acknowledged,
-    /// For good; the agent goes on.
+    /// Refused permanently; the agent continues.
     Missed(Problem),
     /// The study plays no rounds now.
     Stands(StudyState),
@@ -47,14 +51,33 @@ pub(crate) enum Sent {
 }
 
 impl Session<'_> {
-    /// Delivers an upload: makes it, keeps it, charges it, sends it from its set instant on until it is acknowledged or refused for good;
-    /// or sees that this was done before. One that is made after its instant is not sent (INV-12).
+    /// Delivers an upload: makes it, stores it, charges it, and sends it from its set instant on
+    /// until it is acknowledged or permanently refused.
+    ///
+    /// Does nothing if the upload was already decided. An upload that is made after
+    /// its instant is not sent (INV-12).
     pub(crate) fn deliver(&mut self, update: AgentUpdate) -> Result<Step, RunError> {
         let round = update.round;
         let made = self.log().upload(round)?;
+        if made.is_none()
+            && !self.is_answered_for(round)
+            && let Some(step) = self.wait_for_helper(round)?
+        {
+            self.queue.push_front(AgentEffect::Upload(update));
+            return Ok(step);
+        }
+        let is_forgotten =
+            |made: &MadeUpload| made.state == UploadState::Pending && made.bytes.is_empty();
+        if self.sum.is_some() && made.as_ref().is_some_and(is_forgotten) {
+            const WHY: &str =
+                "its shares for the round were erased when it refused the coordinator";
+            self.miss(round, None, WHY)?;
+            return Ok(Step::Went);
+        }
         let bytes = match &made {
-            // Shares are drawn anew each time: what was made once is sent, and nothing else.
+            // Each call draws new shares, so only the stored ones may be sent.
             Some(made) if self.sum.is_some() => made.bytes.clone(),
+            None if !self.is_answered_for(round) => Vec::new(), // the round is over
             _ => self.upload_bytes(&update)?,
         };
         match &made {
@@ -65,9 +88,9 @@ impl Session<'_> {
             _ => {}
         }
         let to = Place { study: &self.membership.study, round, slot: self.membership.slot };
-        // It was sent at its instant, by another process.
+        // Another process sent it at its instant.
         let is_answered = made.is_some() && self.link.has_answer(&self.keys[0], to, &bytes);
-        // After a start of its own the agent does not know when the round began.
+        // After its own restart, the agent does not know when the round began.
         if !self.is_met
             && let Some(step) = self.look_at_history()?
         {
@@ -76,15 +99,16 @@ impl Session<'_> {
         }
         let (is_made, mut now_ms) = (made.is_some(), self.clock.elapsed_ms());
         if !is_answered && !self.pace.takes(round, is_made, now_ms) {
-            // As far as was heard: the study may have begun since, or the round begun anew.
-            if let Some(step) = self.hear_again(round)? {
+            // The last report may be outdated: the study may have begun since, or the round
+            // restarted.
+            if let Some(step) = self.poll_round_state(round)? {
                 self.queue.push_front(AgentEffect::Upload(update));
                 return Ok(step);
             }
             now_ms = self.clock.elapsed_ms();
             if !self.pace.takes(round, is_made, now_ms) {
-                const WHY: &str = "the time at which this agent sends had passed before its trial was done; network.round_s of the study is to \
-                                   be longer than a trial takes";
+                const WHY: &str = "the agent's time to send had passed before its trial was done; network.round_s of the \
+                                   study must be longer than a trial";
                 self.miss(round, (!is_made).then_some(&bytes), WHY)?;
                 return Ok(Step::Went);
             }
@@ -116,7 +140,7 @@ impl Session<'_> {
         Ok(step)
     }
 
-    /// Keeps what became of an upload; false if that is not decided.
+    /// Stores the outcome of an upload. Returns false if it is undecided.
     pub(crate) fn ends_upload(&mut self, round: u64, sent: &Sent) -> Result<bool, RunError> {
         match sent {
             Sent::Acknowledged => {
@@ -136,7 +160,8 @@ impl Session<'_> {
         }
     }
 
-    /// The step instead of going on, where an upload is not decided. At a free pace nothing is waited for.
+    /// Returns the step to take if an upload is undecided. At a free pace the agent does not wait
+    /// for the study.
     fn step_after(&mut self, sent: Sent) -> Result<Step, RunError> {
         match sent {
             Sent::Stands(_) if self.federation.free.is_some() => Ok(Step::Waits(POLL_PAUSE)),
@@ -146,10 +171,10 @@ impl Session<'_> {
         }
     }
 
-    /// Asks how the round stands, once that may be asked, and waits while the study plays no rounds. Returns what to do instead of
-    /// going on with the round's upload.
-    fn hear_again(&mut self, round: u64) -> Result<Option<Step>, RunError> {
-        if let Some(step) = self.keep_quiet() {
+    /// Asks for the state of the round, once polling is allowed, and waits while the study plays no
+    /// rounds. Returns the step to take instead of continuing with the round's upload.
+    fn poll_round_state(&mut self, round: u64) -> Result<Option<Step>, RunError> {
+        if let Some(step) = self.backoff() {
             return Ok(Some(step));
         }
         self.is_unsure = true;
@@ -162,13 +187,36 @@ impl Session<'_> {
         }
     }
 
-    /// The step while nothing is asked yet; none once the coordinator may be asked.
-    fn keep_quiet(&self) -> Option<Step> {
+    /// Waits until the helper's key of a round is known. Returns `None` once it is, or the round is
+    /// over.
+    fn wait_for_helper(&mut self, round: u64) -> Result<Option<Step>, RunError> {
+        if let Some(step) = self.poll_round_state(round)? {
+            return Ok(Some(step));
+        }
+        if self.is_answered_for(round) || self.pace.upload_at(round) == Instant::Over {
+            return Ok(None);
+        }
+        self.awaits_helper(round);
+        let pause = Duration::from_millis(self.pace.crowds_pause());
+        Ok(Some(Step::Waits(pause.max(POLL_PAUSE))))
+    }
+
+    /// Reports once per round that the round waits for the helper.
+    fn awaits_helper(&mut self, round: u64) {
+        if self.reported_helper_wait != Some(round) {
+            self.reported_helper_wait = Some(round);
+            self.observer.notice(&Notice::HelperAwaited(round));
+        }
+    }
+
+    /// Returns the wait until the coordinator may be polled; `None` if it may be polled now.
+    fn backoff(&self) -> Option<Step> {
         let left = self.quiet_until?.saturating_sub(self.clock.elapsed_ms());
         (left > 0).then(|| Step::Waits(Duration::from_millis(left)))
     }
 
-    /// The agent is a straggler of this round: nothing is sent for it, and nothing charged that was not before.
+    /// Makes the agent a straggler of this round: nothing is sent for it, and nothing more is
+    /// charged.
     pub(crate) fn miss(
         &mut self,
         round: u64,
@@ -188,16 +236,19 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Makes sure that the coordinator goes on from what this agent has followed, where that is not known. One that was restored
-    /// from a backup plays rounds again, and must not get vectors that have been released (INV-2). The first time, the clocks are
-    /// compared too. What to do instead of sending, if that is not so or cannot be known.
+    /// Checks that the coordinator continues from the history that this agent has followed, if that
+    /// is uncertain. Returns the step to take instead of sending, if it does not or the check
+    /// fails.
+    ///
+    /// A coordinator that was restored from a backup replays rounds, and must not get vectors that
+    /// have been released (INV-2). The first check also compares the clocks.
     pub(crate) fn look_at_history(&mut self) -> Result<Option<Step>, RunError> {
         if !self.is_unsure {
             return Ok(None);
         }
         let status = match self.link.status(&self.keys[0], &self.membership.study) {
             Ok(status) => status,
-            Err(error) => return self.failed("where the study stands", error).map(Some),
+            Err(error) => return self.failed("a request for the study's state", error).map(Some),
         };
         if !self.is_met {
             let agent_ms = self.clock.now_ms();
@@ -208,8 +259,14 @@ impl Session<'_> {
                 }));
             }
         }
+        self.settle(&status.account)?;
         self.heard(status.round, status.state, status.elapsed_ms);
-        // Where messages are relayed there is no ledger.
+        self.hear_key(status.round_key);
+        let is_held = status.state == StudyState::Running && status.elapsed_ms.is_none();
+        if self.sum.is_some() && is_held {
+            self.awaits_helper(status.round);
+        }
+        // Studies that relay messages have no ledger.
         if !status.head.is_empty() {
             let unusable = |error: HeadUnreadable| {
                 let reason = format!("the study's ledger ends at {:?}: {error}", status.head);
@@ -230,7 +287,32 @@ impl Session<'_> {
         Ok(None)
     }
 
-    /// Notes what the study is doing, as the coordinator says, and for how long.
+    /// Charges the uploads that the coordinator has of this agent and the home does not know. Fails
+    /// if the home was set back (INV-28).
+    fn settle(&mut self, account: &Account) -> Result<(), RunError> {
+        let (by, now_ms) = (&self.membership.coordinator, self.clock.now_ms());
+        let settled = settle(&self.home, by, &self.keys[0].public(), account, now_ms)?;
+        let settled = settled.map_err(|error| RunError::Link(error.into()))?;
+        for new in &settled.taken_over {
+            self.observer.notice(&Notice::TakenOver(new));
+        }
+        let study = &self.membership.study;
+        if let Some(found) = settled.forgotten.iter().find(|found| found.study == *study)
+            && !self.said_set_back
+        {
+            self.said_set_back = true;
+            let notice = Notice::CoordinatorSetBack(study, found.coordinator, found.home);
+            self.observer.notice(&notice);
+        }
+        match settled.behind.into_iter().find(|behind| behind.study == *study) {
+            Some(Behind { study, home, coordinator }) => {
+                Err(RunError::SetBack { study, home, coordinator })
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Notes the study's state and how long its round has lasted, as reported by the coordinator.
     fn heard(&mut self, round: u64, state: StudyState, elapsed_ms: Option<u64>) {
         let now_ms = self.clock.elapsed_ms();
         if self.pace.heard(round, state, elapsed_ms, now_ms) {
@@ -238,7 +320,20 @@ impl Session<'_> {
         }
     }
 
-    /// The bytes of an upload: of a study that two servers sum, shares of the vector that each of them alone can open.
+    fn hear_key(&mut self, key: Option<RoundKey>) {
+        if let Some(key) = key {
+            self.follower.hear_key(key);
+        }
+    }
+
+    /// Returns true if all servers of the study have answered for a round. Nothing is made or
+    /// charged for it before that (INV-30).
+    pub(crate) fn is_answered_for(&self, round: u64) -> bool {
+        self.sum.is_none() || self.follower.round_key(round).is_some()
+    }
+
+    /// Returns the bytes of an upload. If two servers sum, these hold one share of the vector for
+    /// each server, which only that server can open.
     pub(crate) fn upload_bytes(&self, update: &AgentUpdate) -> Result<Vec<u8>, RunError> {
         let slot = self.membership.slot;
         let Some(study) = &self.sum else {
@@ -254,8 +349,15 @@ impl Session<'_> {
         let place = study.place(update.round, slot);
         let report = study.sharing.share(&place.context(), &update.weights)?;
         let bound = [report.nonce.as_slice(), &report.public].concat();
-        let seal =
-            |server, share: &[u8]| study.sealing(server).seal(&place.info(server), &bound, share);
+        let helper = self.follower.round_key(update.round);
+        let helper = helper.ok_or(RunError::NotAnswered { round: update.round })?;
+        let seal = |server, share: &[u8]| {
+            let key = match server {
+                Server::Leader => &study.leader.seal,
+                Server::Helper => helper,
+            };
+            fedbo_secure_sum::seal(key, &place.info(server), &bound, share)
+        };
         let upload = SealedUpload {
             config: self.membership.digest,
             map: self.map,
@@ -269,7 +371,7 @@ impl Session<'_> {
         Ok(upload.to_bytes(study.sealed_sizes().n_features))
     }
 
-    /// Keeps an upload before its first byte leaves, with its charge where there is one (INV-13).
+    /// Stores an upload before its first byte leaves, with its charge if there is one (INV-13).
     pub(crate) fn keep(&mut self, round: u64, bytes: &[u8]) -> Result<UploadState, RunError> {
         let made = NewUpload { round, bytes, n_told: self.n_told, now_ms: self.clock.now_ms() };
         let Some(budget) = &self.budget else {
@@ -284,8 +386,8 @@ impl Session<'_> {
                 Ok(UploadState::Pending)
             }
             Charged::Withheld(reached) => {
-                if !self.said_budget {
-                    self.said_budget = true;
+                if !self.reported_budget {
+                    self.reported_budget = true;
                     self.observer.notice(&Notice::BudgetReached(&reached));
                 }
                 Ok(UploadState::Withheld)
@@ -295,7 +397,8 @@ impl Session<'_> {
 
     pub(crate) fn send(&mut self, round: u64, bytes: &[u8]) -> Result<Sent, RunError> {
         let to = Place { study: &self.membership.study, round, slot: self.membership.slot };
-        match self.link.upload(&self.keys[0], to, bytes) {
+        let sent = self.link.upload(self.caller()?, to, bytes);
+        match sent {
             Ok(()) => {
                 self.answered()?;
                 Ok(Sent::Acknowledged)
@@ -311,11 +414,11 @@ impl Session<'_> {
         }
     }
 
-    /// Waits until a study leaves this state: a poll ends then, or at once if that was before it. What it may bring is asked for
-    /// again when it is due.
+    /// Waits until a study leaves this state: a poll ends at that moment, or immediately if the
+    /// state has already changed. A handout in the answer is requested again when it is due.
     fn wait_for_the_study(&mut self, state: StudyState) -> Result<Step, RunError> {
-        if self.said_state != Some(state) {
-            self.said_state = Some(state);
+        if self.reported_state != Some(state) {
+            self.reported_state = Some(state);
             self.observer.notice(&Notice::StudyWaits(state));
         }
         let poll = Poll {
@@ -328,15 +431,16 @@ impl Session<'_> {
             bytes_max: self.follower.bytes_max(),
         };
         let asked_ms = self.clock.now_ms();
-        let key = &self.keys[0];
-        match self.link.handouts(key, &self.membership.study, poll) {
-            // A round that began before the study was paused: it is taken when this upload is decided.
+        let polled = self.link.handouts(self.caller()?, &self.membership.study, poll);
+        match polled {
+            // The round began before the study was paused. It is taken once this upload is decided.
             Ok(Polled::Handout { .. }) => {
                 Ok(Step::Waits(self.backoff.next(self.clock).min(MOMENT)))
             }
             Ok(Polled::Nothing(progress)) => {
                 self.answered()?;
                 self.heard(progress.round, progress.state, progress.elapsed_ms);
+                self.hear_key(progress.round_key);
                 match progress.state {
                     StudyState::Running => {
                         let took = self.clock.now_ms().saturating_sub(asked_ms);
@@ -345,23 +449,24 @@ impl Session<'_> {
                     _ => self.wait(progress, asked_ms),
                 }
             }
-            Err(error) => self.failed("the study's beginning", error),
+            Err(error) => self.failed("a poll for the study's start", error),
         }
     }
 
-    /// Sends an acknowledged upload once more, byte for byte: the coordinator lost it before its round was over.
+    /// Sends an acknowledged upload again, byte for byte: the coordinator lost it before its round
+    /// was over.
     pub(crate) fn send_again(&mut self, round: u64) -> Result<Step, RunError> {
         let made = self.log().upload(round)?;
         let is_here =
             |made: &MadeUpload| made.state == UploadState::Acknowledged && !made.bytes.is_empty();
         let Some(made) = made.filter(is_here) else {
-            self.resend = None; // nothing of this agent is due there
+            self.resend = None; // there is no such upload to send
             return Ok(Step::Waits(POLL_PAUSE));
         };
         if let Some(step) = self.look_at_history()? {
             return Ok(step);
         }
-        // However often a coordinator asks for it, there is a pause in between.
+        // Pause between resends, however often the coordinator asks.
         match self.send(round, &made.bytes)? {
             Sent::Acknowledged => {
                 self.resend = None;
@@ -377,7 +482,8 @@ impl Session<'_> {
         }
     }
 
-    /// The next round: the one that was taken after the last, else the one that the coordinator hands out.
+    /// Begins the next round: the logged one after the last, otherwise the one that the coordinator
+    /// hands out.
     pub(crate) fn next_round(&mut self) -> Result<Step, RunError> {
         let last = self.follower.round();
         if let Some(taken) = self.log().handout_after(last)? {
@@ -388,7 +494,7 @@ impl Session<'_> {
         {
             return Ok(step);
         }
-        if let Some(step) = self.keep_quiet() {
+        if let Some(step) = self.backoff() {
             return Ok(step);
         }
         let elapsed_ms = self.clock.elapsed_ms();
@@ -402,7 +508,7 @@ impl Session<'_> {
         };
         self.asked_ms = Some(elapsed_ms);
         let asked_ms = self.clock.now_ms();
-        match self.poll(wait_s) {
+        match self.poll(wait_s)? {
             Ok(Polled::Handout { bytes, elapsed_ms }) => {
                 self.answered()?;
                 self.take(bytes, elapsed_ms)
@@ -411,12 +517,12 @@ impl Session<'_> {
                 self.answered()?;
                 self.wait(progress, asked_ms)
             }
-            Err(error) => self.failed("the next round", error),
+            Err(error) => self.failed("a poll for the next round", error),
         }
     }
 
-    /// Asks for the next round; the coordinator may take so many seconds to answer.
-    pub(crate) fn poll(&self, wait_s: u64) -> Result<Polled, LinkError> {
+    /// Polls for the next round. The coordinator may take `wait_s` seconds to answer.
+    pub(crate) fn poll(&self, wait_s: u64) -> Result<Result<Polled, LinkError>, RunError> {
         let poll = Poll {
             after: self.follower.round(),
             entries: self.follower.head().seq,
@@ -426,7 +532,7 @@ impl Session<'_> {
             state: None,
             bytes_max: self.follower.bytes_max(),
         };
-        self.link.handouts(&self.keys[0], &self.membership.study, poll)
+        Ok(self.link.handouts(self.caller()?, &self.membership.study, poll))
     }
 
     fn begin_again(&mut self, taken: &TakenHandout) -> Result<Step, RunError> {
@@ -437,7 +543,7 @@ impl Session<'_> {
         self.begin_round(verified)
     }
 
-    /// Reads a handout of the log, and follows it.
+    /// Reads a handout of the log, and advances the follower.
     pub(crate) fn read_logged(
         &mut self,
         taken: &TakenHandout,
@@ -458,7 +564,7 @@ impl Session<'_> {
         self.begin_round(verified)
     }
 
-    /// Verifies a handout and keeps it; the machine gets it when `n_told` trials have been told.
+    /// Verifies a handout and logs it; the machine gets it once `n_told` trials have been told.
     pub(crate) fn verify_and_log(
         &mut self,
         bytes: Vec<u8>,
@@ -481,26 +587,27 @@ impl Session<'_> {
         let now_ms = self.clock.elapsed_ms();
         self.pace.began(round, elapsed_ms.unwrap_or(0), now_ms);
         self.n_attempts = 0;
-        self.said_state = None;
+        self.reported_state = None;
         self.observer.notice(&Notice::RoundBegan(round, collects));
         Ok(verified)
     }
 
-    /// Keeps what was refused: the coordinator's signature on it shows who made it.
+    /// Stores a refused handout as evidence: the coordinator's signature shows its author.
     fn keep_evidence(&self, bytes: &[u8]) -> Result<(), RunError> {
         evidence::keep(self.home.folder(), bytes, self.clock.now_ms()).map_err(RunError::Home)
     }
 
-    /// Nothing is sent to this coordinator any more, so nothing is kept to be sent (INV-26).
+    /// Records the coordinator's misconduct. Nothing is sent to it any more, so no upload is kept
+    /// for sending (INV-26).
     fn accuse(&mut self, misconduct: Misconduct) -> RunError {
-        // Where that fails, the misconduct is the news all the same.
+        // If that fails, the misconduct is still the error to report.
         let _ = self.log().forget_all();
         self.observer.notice(&Notice::CoordinatorRefused(&misconduct));
         self.accused = Some(misconduct.clone());
         misconduct.into()
     }
 
-    /// There is nothing new.
+    /// Returns the step after an answer without news.
     fn wait(&mut self, progress: Progress, asked_ms: u64) -> Result<Step, RunError> {
         if self.notes(progress)? {
             return Ok(Step::Went);
@@ -515,23 +622,24 @@ impl Session<'_> {
         Ok(Step::Waits(POLL_PAUSE.saturating_sub(took)))
     }
 
-    /// Notes how a study stands; true if an upload is to be sent once more.
+    /// Notes the progress of a study. Returns true if an upload must be sent again.
     pub(crate) fn notes(&mut self, progress: Progress) -> Result<bool, RunError> {
-        // Asked for what this agent said to have delivered, and for nothing else.
+        // The coordinator may only ask for the upload that this agent reported as delivered.
         if progress.resend.is_some() && progress.resend == self.delivered {
             self.resend = progress.resend;
             self.is_unsure = true;
             return Ok(true);
         }
         self.heard(progress.round, progress.state, progress.elapsed_ms);
+        self.hear_key(progress.round_key);
         self.check_forward(progress.round)?;
         if progress.state == StudyState::Finished {
             return Ok(false);
         }
         if progress.state == StudyState::Running {
-            self.said_state = None;
-        } else if self.said_state != Some(progress.state) {
-            self.said_state = Some(progress.state);
+            self.reported_state = None;
+        } else if self.reported_state != Some(progress.state) {
+            self.reported_state = Some(progress.state);
             self.observer.notice(&Notice::StudyWaits(progress.state));
         }
         let now_ms = self.clock.now_ms();
@@ -542,8 +650,10 @@ impl Session<'_> {
         Ok(false)
     }
 
-    /// A coordinator that plays an earlier round than it handed out was set back. One that is only behind its own store, as a
-    /// second one may be for a moment, is not: so it must have said so for a while.
+    /// Detects a coordinator that was set back: it plays an earlier round than it handed out.
+    ///
+    /// A coordinator that only lags behind its own store, as a second one may for a moment, is not
+    /// accused: the report must persist for `BEHIND_MS`.
     fn check_forward(&mut self, found: u64) -> Result<(), RunError> {
         let last = self.follower.round().unwrap_or(0);
         if found >= last {
@@ -558,10 +668,15 @@ impl Session<'_> {
         Err(self.accuse(Misconduct::RoundBack { last, found }))
     }
 
-    /// There was a good answer: whoever gave it knows the key in use.
+    /// Notes a successful answer: the coordinator knows the key in use.
     pub(crate) fn answered(&mut self) -> Result<(), RunError> {
         self.backoff.reset();
         self.n_keys_tried = 0;
+        // The answer may belong to the first transmission of a request that was set aside.
+        let answered = self.counter_aside.take().unwrap_or_else(|| self.counter.get());
+        if !self.link.is_carried() {
+            self.counter_answered = answered;
+        }
         let key = self.keys[0].public();
         if key != self.membership.key {
             let now_ms = self.clock.now_ms();
@@ -586,7 +701,7 @@ impl Session<'_> {
         }
     }
 
-    /// There was none: what to do now.
+    /// Returns the step after a request without a successful answer.
     pub(crate) fn failed(
         &mut self,
         what: &'static str,
@@ -597,10 +712,21 @@ impl Session<'_> {
         }
         if matches!(error, LinkError::SetAside) {
             self.free.was_set_aside = true;
+            self.counter_aside.get_or_insert(self.counter.get());
             return Ok(Step::Went);
         }
         self.is_unsure = true;
-        // While a change of keys is not complete, the coordinator knows the one or the other.
+        if error.code() == Some(ProblemCode::CounterBehind) {
+            if let Ok(status) = self.link.status(&self.keys[0], &self.membership.study) {
+                self.settle(&status.account)?;
+            }
+            // The home is not behind: a later request of its own overtook this one. It is sent
+            // again with a new counter.
+            let next = self.backoff.next(self.clock);
+            self.observer.notice(&Notice::Retrying(&error.to_string(), next));
+            return Ok(Step::Waits(next));
+        }
+        // While a key rotation is incomplete, the coordinator knows one key or the other.
         if error.code().is_some_and(is_of_the_key) && self.n_keys_tried + 1 < self.keys.len() {
             self.n_keys_tried += 1;
             self.keys.rotate_left(1);
@@ -610,7 +736,7 @@ impl Session<'_> {
             let next = match self.next_attempt() {
                 Some(next) => next,
                 None => {
-                    let next = self.backoff.next(self.clock);
+                    let next = self.backoff.next(self.clock).min(self.pace.longest_pause());
                     match error.code().is_some_and(is_of_the_moment) {
                         true => next.min(MOMENT),
                         false => next,
@@ -631,12 +757,13 @@ impl Session<'_> {
     }
 }
 
-/// Returns true if a refusal means that the upload is of no use any more, and nobody did anything wrong.
+/// Returns true if a refusal means that the upload is no longer useful, and nobody did anything
+/// wrong.
 fn is_missed(code: ProblemCode) -> bool {
     matches!(code, ProblemCode::Late | ProblemCode::NotCollected | ProblemCode::Finished)
 }
 
-/// The state of a study that does not play rounds now.
+/// Returns the state of a study that plays no rounds now, as a refusal shows it.
 fn standstill(code: ProblemCode) -> Option<StudyState> {
     match code {
         ProblemCode::NotStarted => Some(StudyState::Waiting),
@@ -645,12 +772,13 @@ fn standstill(code: ProblemCode) -> Option<StudyState> {
     }
 }
 
-/// Returns true if a refusal means that the coordinator answers, and the round is not open just now.
+/// Returns true if a refusal means that the coordinator answers, but the round is not open at the
+/// moment.
 fn is_of_the_moment(code: ProblemCode) -> bool {
     matches!(code, ProblemCode::Early | ProblemCode::Paused | ProblemCode::NotStarted)
 }
 
-/// Returns true if another key of the same agent may get another answer.
+/// Returns true if another key of the same agent may get a different answer.
 pub(crate) fn is_of_the_key(code: ProblemCode) -> bool {
     matches!(
         code,

@@ -8,9 +8,9 @@ use std::sync::Arc;
 use fedbo_federation::{Collaboration, Federation, Protection};
 use fedbo_ledger::{Head, UnreadableEvent, event_to_bytes};
 use fedbo_protocol::{Release, ReleaseSchedule};
-use fedbo_servers::{HelperChain, SumStudy};
+use fedbo_servers::{HelperChain, HelperMisconduct, SumStudy};
 use fedbo_wire::{
-    Content, Digest, Handout, HelperEntry, LedgerEntry, Limits, PublicKey, RelayedMessage,
+    Content, Digest, Handout, HelperEntry, LedgerEntry, Limits, PublicKey, RelayedMessage, RoundKey,
 };
 
 use crate::reader::Reader;
@@ -20,15 +20,15 @@ use crate::{Membership, Misconduct};
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NotFollowed {
-    /// Its event has no bytes.
-    #[error("the study's privacy event is none: {0}")]
+    /// The study's privacy event has no byte representation.
+    #[error("the study's privacy event is invalid: {0}")]
     Event(#[from] UnreadableEvent),
-    /// Its noise comes from a seed, and this build reads no such releases.
+    /// The study's noise comes from a seed, and this build cannot read simulated releases.
     #[error(
-        "the study has simulate = true, and this program is built without simulation: nothing is promised of its releases"
+        "the study has simulate = true, and this program is built without simulation: the study's releases have no guarantee"
     )]
     Simulation,
-    /// Its agents share with neighbours.
+    /// The study's agents share with neighbours.
     #[error("the study's agents share with neighbours and have no coordinator; use `fedbo peer`")]
     Neighbours,
 }
@@ -44,18 +44,27 @@ pub(crate) struct VerifiedHandout {
     pub(crate) head: Head,
     /// Hash of each new release with its event, by round.
     known: Vec<(u64, Digest)>,
-    /// The helper's ledger as it is known after this handout, and the shares that wait for the other server's.
+    /// The helper's ledger after this handout, and the shares that wait for the other server's.
     pairing: Option<Pairing>,
+    /// The helper's key of the round.
+    round_key: Option<RoundKey>,
 }
 
-/// Shares of the two servers of a secure sum, which are a release where both are there.
+/// Shares of the two servers of a secure sum. Both shares of a round form a release.
 #[derive(Clone, Debug)]
 struct Pairing {
     helper: HelperChain,
     /// The leader's shares without the helper's, by round.
     of_leader: BTreeMap<u64, Vec<u8>>,
-    /// The helper's without the leader's.
+    /// The helper's shares without the leader's, by round.
     of_helper: BTreeMap<u64, HelperEntry>,
+}
+
+impl VerifiedHandout {
+    /// The rounds of the new entries of the ledger, ascending.
+    pub(crate) fn released(&self) -> Vec<u64> {
+        self.known.iter().map(|(round, _)| *round).collect()
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -74,22 +83,24 @@ pub(crate) struct Follower {
     /// The newest round that was verified.
     round: Option<u64>,
     head: Head,
-    /// Releases by round; where two servers sum, the leader's shares.
+    /// Digests of the releases by round; if two servers sum, of the leader's shares.
     known: BTreeMap<u64, Digest>,
     sum: Option<(SumStudy, Pairing)>,
+    /// The newest round key that the helper has signed.
+    round_key: Option<RoundKey>,
 }
 
 /// The ledger of a study with releases, as the configuration describes it.
 #[derive(Debug)]
 struct LedgerPlan {
     schedule: ReleaseSchedule,
-    /// In bytes; empty where nothing is charged.
+    /// The encoded event; empty if nothing is charged.
     event: Vec<u8>,
     reader: Reader,
 }
 
 impl Follower {
-    /// Begins before the first round of a study.
+    /// Creates a follower at the state before the first round of a study.
     pub(crate) fn new(
         membership: &Membership,
         federation: &Federation,
@@ -116,7 +127,7 @@ impl Follower {
             }
             Collaboration::Neighbours(_) => return Err(NotFollowed::Neighbours),
         };
-        let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX); // checked to be far below when the text was read
+        let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX); // the parser limits both
         Ok(Self {
             coordinator: membership.coordinator,
             config: membership.digest,
@@ -134,6 +145,7 @@ impl Follower {
                 let (of_leader, of_helper) = (BTreeMap::new(), BTreeMap::new());
                 (study, Pairing { helper, of_leader, of_helper })
             }),
+            round_key: None,
         })
     }
 
@@ -147,18 +159,18 @@ impl Follower {
         self.head
     }
 
-    /// Entries of the helper's ledger, as far as the agent has followed it.
+    /// Number of entries of the helper's ledger, as far as the agent has followed it.
     pub(crate) fn helper_seq(&self) -> u64 {
         self.sum.as_ref().map_or(0, |(_, pairing)| pairing.helper.seq())
     }
 
-    /// Bytes of a handout at most.
+    /// Maximum size of a handout in bytes.
     pub(crate) fn bytes_max(&self) -> u64 {
         let n_releases = self.ledger.as_ref().map_or(0, |plan| plan.schedule.n_releases());
         self.limits.handout_bytes_max(n_releases)
     }
 
-    /// Looks at a handout; nothing is changed by it.
+    /// Verifies a handout; changes nothing.
     pub(crate) fn read(&self, bytes: &[u8]) -> Result<VerifiedHandout, Misconduct> {
         let handout = Handout::from_bytes(bytes, &self.coordinator, self.limits)?;
         if handout.config != self.config {
@@ -178,6 +190,7 @@ impl Follower {
                 head: self.head,
                 known: Vec::new(),
                 pairing: None,
+                round_key: None,
             }),
             (Content::Releases(entries), Some(plan)) if self.sum.is_none() => {
                 let signed = Head { seq: handout.head.seq, hash: handout.head.hash };
@@ -195,13 +208,17 @@ impl Follower {
                     head: signed,
                     known,
                     pairing: None,
+                    round_key: None,
                 })
             }
-            (Content::Shares { leader, helper }, Some(plan)) if self.sum.is_some() => {
+            (Content::Shares { leader, helper, key }, Some(plan)) if self.sum.is_some() => {
                 let signed = Head { seq: handout.head.seq, hash: handout.head.hash };
                 let (new, known) = self.follow(plan, &leader, signed, handout.round)?;
                 plan.check_round(handout.round, handout.collects, None)?;
                 let (releases, pairing) = self.pair(plan, new, &helper, handout.round)?;
+                if key.is_some_and(|key| !self.is_of_helper(&key)) {
+                    return Err(HelperMisconduct::Key { round: handout.round }.into());
+                }
                 Ok(VerifiedHandout {
                     round: handout.round,
                     collects: handout.collects,
@@ -209,6 +226,7 @@ impl Follower {
                     head: signed,
                     known,
                     pairing,
+                    round_key: key,
                 })
             }
             (Content::Messages { .. }, Some(_)) => Err(other_content("releases", "messages")),
@@ -219,7 +237,7 @@ impl Follower {
         }
     }
 
-    /// Goes on to a handout that was verified.
+    /// Advances to a verified handout.
     pub(crate) fn advance(&mut self, verified: &VerifiedHandout) {
         self.round = Some(verified.round);
         self.head = verified.head;
@@ -227,10 +245,33 @@ impl Follower {
         if let (Some((_, known)), Some(pairing)) = (&mut self.sum, &verified.pairing) {
             known.clone_from(pairing);
         }
+        if let Some(key) = verified.round_key {
+            self.hear_key(key);
+        }
     }
 
-    /// The releases of rounds of which both servers' shares are there now. A round of which one is missing has none, nor one in which the leader
-    /// had not shown its share before it got the helper's.
+    fn is_of_helper(&self, key: &RoundKey) -> bool {
+        let study = self.sum.as_ref().map(|(study, _)| study);
+        study.is_some_and(|study| key.verify(&study.helper.key, &study.config).is_ok())
+    }
+
+    /// Notes a round key from an unsigned answer. The key counts only if the helper has signed it.
+    pub(crate) fn hear_key(&mut self, key: RoundKey) {
+        let is_new = self.round_key.is_none_or(|known| key.round >= known.round);
+        if is_new && self.is_of_helper(&key) {
+            self.round_key = Some(key);
+        }
+    }
+
+    /// Returns the helper's key of a round. A key shows that both servers have answered for the
+    /// round (INV-30).
+    pub(crate) fn round_key(&self, round: u64) -> Option<&[u8; 32]> {
+        self.round_key.as_ref().filter(|key| key.round == round).map(|key| &key.key)
+    }
+
+    /// Returns the releases of rounds for which both servers' shares are known now. A round has no
+    /// release if a share is missing, or if the leader had not shown its share before it got the
+    /// helper's.
     fn pair(
         &self,
         plan: &LedgerPlan,
@@ -256,7 +297,7 @@ impl Follower {
             };
             let share = pairing.of_leader.remove(&round).unwrap_or_default();
             if entry.leader_share.0 == [0; 32] {
-                continue; // the leader was bound to nothing when it got the helper's share
+                continue; // the leader had not committed to a share when it got the helper's
             }
             HelperChain::check_leader(&entry, &share)?;
             let release = [share, entry.entry.release].concat();
@@ -266,8 +307,9 @@ impl Follower {
         Ok((releases, Some(pairing)))
     }
 
-    /// The entries that are new when a round begins, after the whole chain from the own head to the signed one was followed.
-    #[expect(clippy::type_complexity, reason = "releases, and what is known of them from now on")]
+    /// Returns the new entries when a round begins, after following the whole chain from the
+    /// agent's own head to the signed one.
+    #[expect(clippy::type_complexity, reason = "the new releases, and their digests by round")]
     fn follow(
         &self,
         plan: &LedgerPlan,
@@ -283,7 +325,7 @@ impl Follower {
             let LedgerEntry { seq, round, event, release } = entry;
             let digest = fedbo_wire::digest("release of a round", &[event, release]);
             if let Some(before) = self.known.get(round) {
-                // Shown again: the same in every bit, or it is released twice.
+                // Shown again: unless every bit is the same, the round was released twice.
                 match *before == digest && *seq <= own.seq {
                     true => continue,
                     false => return Err(Misconduct::OtherRelease { round: *round }),
@@ -299,7 +341,7 @@ impl Follower {
             }
             let expected = match self.sum {
                 None => (due - 1) * plan.schedule.every(), // at most the last round of the schedule
-                // A round that not both servers reached is missing.
+                // A round is missing if it did not reach both servers.
                 Some(_) => {
                     let last = known.last().map(|(round, _)| *round);
                     let last = last.or_else(|| self.known.keys().next_back().copied());
@@ -332,8 +374,11 @@ impl Follower {
 }
 
 impl LedgerPlan {
-    /// Checks that every round before this one that is to release has done so, unless two servers may miss one, and that it collects as it is to (INV-3). The round
-    /// itself may have been released: by a coordinator that stopped between that and the next handout, and was started again.
+    /// Checks that every earlier round that is to release has done so, unless two servers may miss
+    /// one, and that this round collects as planned (INV-3).
+    ///
+    /// The round itself may have been released already, by a coordinator that stopped between the
+    /// release and the next handout and was restarted.
     fn check_round(
         &self,
         round: u64,
@@ -361,7 +406,7 @@ mod tests {
     use fedbo_privacy::mechanism::{Mechanism, MechanismSettings, SecureNoise, Server};
     use fedbo_protocol::AggregateContent;
     use fedbo_secure_sum::Sharing;
-    use fedbo_servers::{HelperMisconduct, card_of};
+    use fedbo_servers::card_of;
     use fedbo_wire::{LedgerHead, SigningKey, share_digest, sign_config};
 
     use super::*;
@@ -375,7 +420,7 @@ mod tests {
         SigningKey::from_seed([2; 32])
     }
 
-    /// The two servers of a study, and what they say.
+    /// The two servers of a study with their ledgers, and a follower.
     struct Servers {
         study: SumStudy,
         follower: Follower,
@@ -421,11 +466,11 @@ mod tests {
             Self { study, follower, leader: Vec::new(), head, helper: Vec::new(), helper_head }
         }
 
-        /// A server's share of a round over nobody.
+        /// Returns a server's share of a round without uploads.
         fn share(&self, sharing: &Sharing, server: Server, round: u64) -> Vec<u8> {
             let at = (round, self.study.schedule.shape(round));
-            let share = sharing.begin(server, at, &mut SecureNoise::new()).unwrap();
-            share.close(&[]).unwrap().to_bytes()
+            let round = sharing.begin(server, at);
+            round.close(&[], &mut SecureNoise::new()).unwrap().to_bytes()
         }
 
         fn leader_commits(&mut self, round: u64, release: Vec<u8>) {
@@ -442,7 +487,7 @@ mod tests {
             self.helper.push(HelperEntry::new(&helper(), &self.study.config, entry, hash, shown));
         }
 
-        /// Both servers do what they are to do.
+        /// Plays a round as both servers should.
         fn plays(&mut self, round: u64) {
             let sharing = self.study.sharing.clone();
             let (own, other) = (
@@ -453,11 +498,13 @@ mod tests {
             self.leader_commits(round, own);
         }
 
-        /// The handout that begins a round, with what is new since so many entries.
+        /// Returns the handout that begins a round, without the first `known` entries of each
+        /// ledger.
         fn handout(&self, round: u64, known: (usize, usize)) -> Vec<u8> {
             let content = Content::Shares {
                 leader: self.leader[known.0..].to_vec(),
                 helper: self.helper[known.1..].to_vec(),
+                key: None,
             };
             self.signed(round, content)
         }
@@ -497,7 +544,7 @@ mod tests {
         assert_eq!(servers.follower.helper_seq(), 2);
     }
 
-    /// A round that one server missed has no release; a share that comes later makes it one.
+    /// A round that one server missed has no release. A share that arrives later completes it.
     #[test]
     fn a_round_of_one_server_has_no_release_until_the_other_share_comes() {
         let mut servers = Servers::new();
@@ -505,7 +552,7 @@ mod tests {
         let late = servers.helper.clone();
         servers.helper.clear();
         assert_eq!(servers.take(&servers.handout(1, (0, 0))), Ok(0));
-        // Nobody reached round 1, and the helper alone round 2.
+        // Neither server reached round 1, and only the helper reached round 2.
         servers.helper = late;
         let sharing = servers.study.sharing.clone();
         let alone = servers.share(&sharing, Server::Helper, 2);
@@ -529,7 +576,7 @@ mod tests {
         assert_eq!(found, Err(HelperMisconduct::OtherShare { round: 0 }.into()));
     }
 
-    /// A leader that got the helper's share before it had shown its own makes no release of it.
+    /// There is no release if the leader got the helper's share before it had shown its own.
     #[test]
     fn a_share_that_was_shown_to_nobody_is_none() {
         let mut servers = Servers::new();
@@ -541,7 +588,8 @@ mod tests {
         assert_eq!(servers.take(&servers.handout(1, (0, 0))), Ok(0));
     }
 
-    /// The server that adds too little noise is found by its own share, which shows its noise where agents send nothing.
+    /// A server that adds too little noise is identified by its own share, which shows its noise in
+    /// coordinates where agents send nothing.
     #[test]
     fn a_lazy_server_is_found_by_name() {
         for lazy in [Server::Leader, Server::Helper] {
@@ -556,7 +604,7 @@ mod tests {
             let of = |servers: &Servers, server| match server == lazy {
                 true => {
                     let mut bytes = servers.share(&quiet, server, 0);
-                    bytes[12..44].copy_from_slice(&sharing.hash()); // it says that it is of this mechanism
+                    bytes[12..44].copy_from_slice(&sharing.hash()); // claims this mechanism
                     bytes
                 }
                 false => servers.share(&sharing, server, 0),
@@ -575,6 +623,37 @@ mod tests {
         }
     }
 
+    /// A round key counts if the helper of this study has signed it, whatever its path.
+    #[test]
+    fn a_key_of_a_round_is_the_helpers_or_none() {
+        let mut servers = Servers::new();
+        let config = servers.study.config;
+        let made = |key: &SigningKey, round| RoundKey::new(key, &config, round, [7; 32]);
+        for other in [
+            made(&leader(), 0),
+            RoundKey::new(&helper(), &Digest([0; 32]), 0, [7; 32]),
+            RoundKey { round: 0, ..made(&helper(), 1) },
+        ] {
+            servers.follower.hear_key(other);
+            assert_eq!(servers.follower.round_key(0), None);
+        }
+        servers.follower.hear_key(made(&helper(), 0));
+        assert_eq!(servers.follower.round_key(0), Some(&[7; 32]));
+        assert_eq!(servers.follower.round_key(1), None);
+        servers.plays(0);
+        let with = |servers: &Servers, key| {
+            let (leader, helper) = (servers.leader.clone(), servers.helper.clone());
+            servers.signed(1, Content::Shares { leader, helper, key: Some(key) })
+        };
+        let found = servers.take(&with(&servers, made(&leader(), 1)));
+        assert_eq!(found, Err(HelperMisconduct::Key { round: 1 }.into()));
+        assert_eq!(servers.take(&with(&servers, made(&helper(), 1))), Ok(1));
+        assert_eq!(servers.follower.round_key(1), Some(&[7; 32]));
+        // The key of a round that is over does not come back.
+        servers.follower.hear_key(made(&helper(), 0));
+        assert_eq!(servers.follower.round_key(0), None);
+    }
+
     #[test]
     fn other_misconduct_is_seen() {
         // A helper that was set back signs another history.
@@ -585,7 +664,7 @@ mod tests {
         servers.plays(1);
         let found = servers.take(&servers.handout(2, (1, 0)));
         assert_eq!(found, Err(HelperMisconduct::Signature { seq: 1 }.into()));
-        // The sums of a coordinator alone, in a study that two servers sum.
+        // The sums of a single coordinator, in a study that two servers sum.
         let mut servers = Servers::new();
         servers.plays(0);
         let alone = Content::Releases(servers.leader.clone());
@@ -597,7 +676,7 @@ mod tests {
         servers.helper_commits(1, early, Digest([0; 32]));
         let found = servers.take(&servers.handout(1, (0, 0)));
         assert_eq!(found, Err(Misconduct::ReleaseEarly { round: 1, found: 1 }));
-        // The leader's own chain is followed as ever.
+        // The leader's own chain is checked as usual.
         let mut servers = Servers::new();
         servers.plays(0);
         servers.leader[0].release[90] ^= 1;

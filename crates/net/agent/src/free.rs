@@ -1,12 +1,15 @@
-//! A session at a free pace: it speaks at its instants while a trial is under way, and waits for nobody.
+//! A session at a free pace: sends and polls at its instants while a trial runs, and never waits
+//! for other agents.
 //!
-//! The objective runs on a thread of its own. The session's thread asks for handouts soon after a window has begun, and sends at the window's
-//! instant what the agent has made of its trials by then. Both times follow from windows and slot alone, and nothing is said when a trial ends
-//! (INV-12): a result is not acted upon while an instant is so near that computing the next query might delay it.
+//! The objective runs on its own thread. The session's thread polls for handouts soon after a
+//! window has begun, and sends an upload made from the trials so far at the window's instant. Both
+//! times depend on windows and slot alone, and nothing is sent when a trial ends (INV-12): a result
+//! is not processed while an instant is so near that computing the next query might delay it.
 //!
-//! A handout is logged when it comes, with the number of trials that the machine will have been told when it acts on it: the one that is under
-//! way included. So a session that is opened again gives the machine the same at the same points. Uploads are readings of the machine, so they
-//! are not made again: what was made is in the log.
+//! A handout is logged when it arrives, with the number of trials that the machine will have been
+//! told when it acts on it, including the running one. So a reopened session gives the machine the
+//! same handouts at the same points. Uploads only read the machine, so they are not made again:
+//! those that were made are in the log.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -27,71 +30,76 @@ use crate::pace::Instant;
 use crate::session::{Ended, Session, Step};
 use crate::{Notice, RunError};
 
-/// The longest time that a step says to wait.
+/// Maximum wait that a step returns.
 const PAUSE: Duration = Duration::from_secs(1);
-/// An instant to ask that has passed by more than this is skipped for one that is a multiple of it later.
+/// A poll that is late by more than this is skipped in favour of one that is a multiple of this
+/// later.
 const LATE_MS: u64 = 1_000;
-/// Before an instant no result is acted upon for twice the time that this took so far, but at most for this part of a window; and none waits
-/// longer than that part.
+/// A result is held before an instant for twice the longest processing time so far, but at most for
+/// 1/`GUARDS` of a window. No result is held longer than 1/`HOLDS` of a window.
 const GUARDS: u64 = 8;
 const HOLDS: u64 = 4;
 
-/// The state of a session at a free pace, beside that of all sessions.
+/// The state of a session at a free pace, in addition to the state of all sessions.
 #[derive(Default)]
 pub(crate) struct FreePart {
     running: Option<Running>,
-    /// The time at which the last trial ended, until the next begins; and the longest time in between, in milliseconds.
+    /// Time at which the last trial ended, until the next begins; and the longest time in between,
+    /// in milliseconds.
     ended_at: Option<u64>,
     slowest: u64,
-    /// The time since which a result waits for an instant to pass.
+    /// Time at which a result began to wait for an instant to pass.
     held_at: Option<u64>,
-    /// The next instant, as far as is known.
+    /// The next known instant of a poll or an upload.
     speaks_at: u64,
-    /// All handouts of the log were heard.
+    /// True once the machine has all handouts of the log.
     is_caught_up: bool,
-    /// It was asked once where the study stands.
+    /// True once the study's status has been requested before a trial.
     has_looked: bool,
-    /// Nothing is asked before this time.
+    /// There is no poll before this time.
     asks_at: u64,
-    /// Nothing is sent before this time.
+    /// No upload is sent before this time.
     sends_at: u64,
     /// The newest window for which it is decided whether there is an upload.
     decided: Option<u64>,
-    /// The window whose upload is kept and has no answer.
+    /// The window of the stored upload that has no answer.
     pending: Option<u64>,
-    /// The request whose answer is still to come, where a result came first.
+    /// The request that still waits for its answer because a result came first.
     under_way: Option<UnderWay>,
     /// The last request was set aside.
     pub(crate) was_set_aside: bool,
-    /// The coordinator takes nothing more of this agent: as it counts, the agent is in as many releases as it may be in.
+    /// The coordinator accepts nothing more of this agent: by its count, the agent is in as many
+    /// releases as it may be.
     is_spent: bool,
-    /// The agent's plan is done, and whether it was said that its last upload is still to be delivered.
+    /// `is_done`: the agent's plan is done. `reported_done`: the wait for its last delivery was
+    /// reported.
     is_done: bool,
-    said_done: bool,
+    reported_done: bool,
     /// The study is over.
     is_over: bool,
-    /// The error that ends the session once the trial that is under way has been told.
-    trouble: Option<RunError>,
+    /// The error that ends the session once the running trial has been told.
+    deferred_error: Option<RunError>,
 }
 
 impl FreePart {
-    /// At the beginning of a session: the last window for which an upload was made before, and the one whose upload has no answer.
+    /// Creates the state at the beginning of a session, from the last window with an upload and the
+    /// window with an unanswered one.
     pub(crate) fn new((decided, pending): (Option<u64>, Option<u64>)) -> Self {
         Self { decided, pending, ..Self::default() }
     }
 }
 
-/// A request that was set aside, to be taken up before anything else is asked or sent.
+/// A request that was set aside, to be resumed before any other request.
 #[derive(Clone, Copy)]
 enum UnderWay {
     Ask,
     /// An attempt to send a window's upload.
     Send(u64),
-    /// The same once more, as the coordinator asked for it.
+    /// An attempt to send an upload again, at the coordinator's request.
     SendAgain(u64),
 }
 
-/// A trial that is under way.
+/// A running trial.
 struct Running {
     trial: Trial,
     point: Point,
@@ -100,7 +108,7 @@ struct Running {
 }
 
 impl Session<'_> {
-    /// Returns true if the trial that was under way has ended and is to be told now.
+    /// Returns true if the running trial has ended and is to be told now.
     pub(crate) fn has_result(&self) -> bool {
         self.has_ended() && !self.is_near_an_instant()
     }
@@ -109,10 +117,11 @@ impl Session<'_> {
         self.free.running.as_ref().is_some_and(|running| running.thread.is_finished())
     }
 
-    /// Returns true if what follows the end of a trial may take until the next instant. A result waits for that, but not for long.
+    /// Returns true if processing a result could take until the next instant. A result is held for
+    /// that instant, but not for long.
     fn is_near_an_instant(&self) -> bool {
         let free = &self.free;
-        if free.is_over || free.trouble.is_some() || free.under_way.is_some() {
+        if free.is_over || free.deferred_error.is_some() || free.under_way.is_some() {
             return false;
         }
         let window = self.federation.network.round_ms;
@@ -123,15 +132,16 @@ impl Session<'_> {
         is_patient && guard > 0 && free.speaks_at <= now_ms.saturating_add(guard)
     }
 
-    /// Returns true while a trial is under way beside the session.
+    /// Returns true while a trial runs beside the session.
     pub(crate) fn evaluates_beside(&self) -> bool {
         self.free.running.is_some()
     }
 
-    /// Does one thing: tells or begins a trial, hands over what has come, or speaks if it is time.
+    /// Does one thing: tells or begins a trial, gives the machine a handout, or polls or sends if
+    /// it is time.
     pub(crate) fn advance_free(&mut self) -> Result<Step, RunError> {
         if self.is_stopped() {
-            // What is under way ends, too: nothing outlives the session.
+            // The running trial ends, too: nothing outlives the session.
             self.end_running(true)?;
             return Ok(Step::Ended(Ended::Interrupted));
         }
@@ -153,7 +163,7 @@ impl Session<'_> {
                 return Ok(Step::Went);
             }
             Some(AgentEffect::Upload(_)) => {
-                unreachable!("at a free pace a machine is asked for what it sends")
+                unreachable!("at a free pace, the session requests uploads from the machine")
             }
             None => {}
         }
@@ -161,43 +171,44 @@ impl Session<'_> {
             if self.hear_logged(self.n_told)? {
                 return Ok(Step::Went);
             }
-            if let Some(error) = self.free.trouble.take() {
+            if let Some(error) = self.free.deferred_error.take() {
                 return Err(error);
             }
             if let Some(misconduct) = &self.accused {
                 return Err(misconduct.clone().into());
             }
-            if !self.free.is_done && self.goes_on() {
+            if !self.free.is_done && self.has_started() {
                 return self.proceed();
             }
             if self.free.is_done {
-                if self.free.is_over || !self.has_news() {
+                if self.free.is_over || !self.has_unsent() {
                     return self.finish(Ended::Complete);
                 }
-                if !self.free.said_done {
-                    self.free.said_done = true;
+                if !self.free.reported_done {
+                    self.free.reported_done = true;
                     self.observer.notice(&Notice::WaitsToDeliver);
                 }
             }
         }
-        if self.free.is_over || self.free.trouble.is_some() {
+        if self.free.is_over || self.free.deferred_error.is_some() {
             return Ok(Step::Waits(PAUSE));
         }
-        match self.speak() {
+        match self.poll_or_send() {
             Err(error) if self.free.running.is_some() => {
-                // The trial is worth more than to be lost for this.
-                self.free.trouble = Some(error);
+                // A failed request is not worth the loss of the trial.
+                self.free.deferred_error = Some(error);
                 Ok(Step::Went)
             }
             spoken => spoken,
         }
     }
 
-    /// Begins a trial on a thread of its own, unless it has ended before.
+    /// Begins a trial on its own thread, unless it has already ended.
     fn begin_beside(&mut self, trial: Trial) -> Result<Step, RunError> {
         if !self.free.has_looked && !self.trials.had_ended(trial.index) {
             self.free.has_looked = true;
-            // Before anything expensive is done: whether the clocks agree. Who does not answer is not waited for.
+            // Before anything expensive: check that the clocks agree. Do not wait for a coordinator
+            // that does not answer.
             if let Err(error) = self.look_at_history() {
                 self.queue.push_front(AgentEffect::Evaluate(trial));
                 return Err(error);
@@ -206,7 +217,7 @@ impl Session<'_> {
         let point = self.federation.space.decode(&trial.unit);
         let begun = begin_trial(&self.trials, (&trial, &point), self.ask_seconds)?;
         if let Some(told) = begun {
-            // They came while it was under way.
+            // These handouts arrived while the trial was running.
             self.hear_logged(self.n_told + 1)?;
             return self.tell(&trial, told);
         }
@@ -221,9 +232,9 @@ impl Session<'_> {
         let hurry = self.link.hurry();
         let evaluate = move || {
             let outcome = evaluate_guarded(objective.as_ref(), &at, id);
-            // Where the session waits for an answer, the result does not.
+            // A result ends the session's wait for an answer.
             set(hurry.as_ref(), true);
-            // It may have gone.
+            // The session may be gone.
             let _ = ended.send(outcome);
         };
         let thread = Builder::new().name("trial".to_owned()).spawn(evaluate);
@@ -232,7 +243,8 @@ impl Session<'_> {
         Ok(Step::Went)
     }
 
-    /// Stores and tells the trial that has ended; `None` while it is under way, unless that is waited for.
+    /// Stores and tells the trial that has ended. Returns `None` while it is running, unless
+    /// `waits` is set.
     fn end_running(&mut self, waits: bool) -> Result<Option<Step>, RunError> {
         let Some(running) = &self.free.running else {
             return Ok(None);
@@ -263,15 +275,16 @@ impl Session<'_> {
         }
     }
 
-    /// The next query needs nobody's answer: it was made before, or the study has begun.
-    fn goes_on(&self) -> bool {
+    /// Returns true if the next query does not depend on an answer: it was made before, or the
+    /// study has begun.
+    fn has_started(&self) -> bool {
         self.trials.had_begun(self.n_told)
             || self.follower.round().is_some()
             || self.pace.state() != StudyState::Waiting
     }
 
-    /// Something is still to be sent.
-    fn has_news(&self) -> bool {
+    /// Returns true if something is still to be sent.
+    fn has_unsent(&self) -> bool {
         self.free.pending.is_some() || self.machine.has_upload() && !self.free.is_spent
     }
 
@@ -283,7 +296,8 @@ impl Session<'_> {
         Ok(Step::Went)
     }
 
-    /// Gives the machine the handouts of the log that it had when so many trials had been told; true if there were some.
+    /// Gives the machine the logged handouts that it had when `n_told` trials had been told.
+    /// Returns true if there were any.
     fn hear_logged(&mut self, n_told: u64) -> Result<bool, RunError> {
         let mut n_heard = 0;
         while !self.free.is_caught_up {
@@ -300,14 +314,14 @@ impl Session<'_> {
         Ok(n_heard > 0)
     }
 
-    /// The number of trials that the machine will have been told when it acts on what comes now. Initial points follow one another, whatever
-    /// comes.
+    /// Number of trials that the machine will have been told when it acts on a handout that arrives
+    /// now. Initial points are evaluated one after another regardless of handouts.
     fn n_told_next(&self) -> u64 {
         let n_told = self.n_told + u64::from(self.free.running.is_some());
         n_told.max(self.federation.n_initial as u64)
     }
 
-    /// Hears what is left of the log, before the coordinator is asked for more.
+    /// Gives the machine the rest of the log before the coordinator is asked for more.
     fn catch_up(&mut self) -> Result<(), RunError> {
         let n_told = self.n_told_next();
         self.hear_logged(n_told)?;
@@ -319,8 +333,8 @@ impl Session<'_> {
         }
     }
 
-    /// Asks or sends, if it is time; says until when there is nothing to do.
-    fn speak(&mut self) -> Result<Step, RunError> {
+    /// Polls or sends if it is time. Returns the wait until the next instant.
+    fn poll_or_send(&mut self) -> Result<Step, RunError> {
         if !self.free.is_caught_up {
             self.catch_up()?;
         }
@@ -337,7 +351,8 @@ impl Session<'_> {
             }
             None => {}
         }
-        // One that has passed is skipped: how long the agent was busy shows no finer than this.
+        // A missed poll is postponed, so that the agent's busy time is visible only in steps of
+        // `LATE_MS`.
         let late = now_ms.saturating_sub(self.free.asks_at);
         if late > LATE_MS && self.free.asks_at > 0 {
             self.free.asks_at += late.next_multiple_of(LATE_MS);
@@ -365,7 +380,7 @@ impl Session<'_> {
         })
     }
 
-    /// Notes a request that was set aside, to be taken up; false if the last one was not.
+    /// Notes a request that was set aside, to be resumed. Returns false if the last one was not.
     fn sets_aside(&mut self, request: UnderWay) -> bool {
         let was_set_aside = std::mem::take(&mut self.free.was_set_aside);
         self.free.under_way = was_set_aside.then_some(request);
@@ -380,14 +395,14 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Sends nothing more for as long as a step says to wait.
+    /// Sends nothing more for the wait of a step.
     fn not_before(&mut self, step: Step) {
         if let Step::Waits(time) = step {
             self.free.sends_at = self.clock.elapsed_ms().saturating_add(milliseconds(time));
         }
     }
 
-    /// Asks for what is next, and notes when to ask again.
+    /// Polls, and notes when to poll again.
     fn ask(&mut self) -> Result<Step, RunError> {
         let looked = match self.is_met {
             true => None,
@@ -395,7 +410,7 @@ impl Session<'_> {
         };
         let step = match looked {
             Some(step) => step,
-            None => match self.poll(0) {
+            None => match self.poll(0)? {
                 Ok(Polled::Handout { bytes, elapsed_ms }) => {
                     self.answered()?;
                     let handout = self.verify_and_log(bytes, elapsed_ms, self.n_told_next())?;
@@ -408,7 +423,7 @@ impl Session<'_> {
                     self.free.is_over = progress.state == StudyState::Finished;
                     Step::Went
                 }
-                Err(error) => self.failed("the next window", error)?,
+                Err(error) => self.failed("a poll for the next window", error)?,
             },
         };
         if self.sets_aside(UnderWay::Ask) {
@@ -427,7 +442,7 @@ impl Session<'_> {
         Ok(Step::Went)
     }
 
-    /// Ends an upload of an earlier window that has no answer: it is of no use any more.
+    /// Gives up an upload without an answer that is no longer useful.
     fn end_pending(&mut self) -> Result<(), RunError> {
         const WHY: &str = "the coordinator gave no answer while the window was open";
         if let Some(window) = self.free.pending.take() {
@@ -437,8 +452,9 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// At the instant of the window that was begun by a handout: makes its upload, keeps it, charges it and sends it; later instants of the
-    /// window send it again until there is an answer. Returns the next instant.
+    /// At the instant of the window that a handout began: makes its upload, stores it, charges it
+    /// and sends it. Later instants of the window send it again until there is an answer. Returns
+    /// the next instant.
     fn send_in_time(&mut self, now_ms: u64) -> Result<Option<u64>, RunError> {
         let window = self.follower.round().unwrap_or(0);
         if self.free.pending.is_some_and(|pending| pending != window) {
@@ -449,6 +465,9 @@ impl Session<'_> {
         if !is_left || self.pace.round() != window || window > self.federation.last_round() {
             return Ok(None);
         }
+        if !is_pending && !self.is_answered_for(window) {
+            return Ok(None); // the window waits for the helper (INV-30)
+        }
         let (attempt, Instant::At(at)) = self.pace.due(window, self.n_attempts, now_ms) else {
             return Ok(None);
         };
@@ -457,7 +476,7 @@ impl Session<'_> {
         if now_ms < at {
             return Ok(Some(at));
         }
-        if !is_pending && (now_ms >= self.pace.closes_at() || !self.has_news()) {
+        if !is_pending && (now_ms >= self.pace.closes_at() || !self.has_unsent()) {
             self.free.decided = Some(window);
             return Ok(None);
         }
@@ -493,7 +512,8 @@ impl Session<'_> {
         })
     }
 
-    /// Sends the upload of a window, once it is known that the coordinator goes on from what was followed; `None` if there is none.
+    /// Sends the upload of a window once the coordinator is known to continue from the followed
+    /// history; `None` if there is no upload.
     fn try_to_send(&mut self, window: u64) -> Result<Option<Sent>, RunError> {
         if let Some(step) = self.look_at_history()? {
             return Ok(Some(Sent::Undecided(step)));
@@ -504,7 +524,8 @@ impl Session<'_> {
         }
     }
 
-    /// The upload of a window: as it was kept, or made, charged and kept now; `None` if the agent's budget does not allow it.
+    /// Returns the upload of a window: the stored one, or one that is made, charged and stored now;
+    /// `None` if the agent's budget does not allow it.
     fn bytes_of(&mut self, window: u64) -> Result<Option<Vec<u8>>, RunError> {
         if self.free.pending == Some(window)
             && let Some(made) = self.log().upload(window)?
@@ -512,7 +533,7 @@ impl Session<'_> {
             if !made.bytes.is_empty() {
                 return Ok(Some(made.bytes));
             }
-            self.end_pending()?; // forgotten, as nothing was to be sent any more
+            self.end_pending()?; // erased, because nothing was to be sent any more
             return Ok(None);
         }
         self.free.decided = Some(window);

@@ -1,4 +1,4 @@
-//! An agent's folder: its key, its memory, its trials.
+//! An agent's folder: its key, its database, its trials.
 
 use std::path::{Path, PathBuf};
 
@@ -11,10 +11,11 @@ use crate::log::forget_used;
 use crate::schema::FORMAT;
 use crate::{Membership, budget};
 
-/// Name of the agent's memory in its folder.
+/// Name of the agent's database in its folder.
 const DATABASE_FILE: &str = "agent.db";
 
-/// An agent's folder. Raw data never leaves it (INV-12): what an agent sends is a weight sample a round.
+/// An agent's folder. Raw data never leaves it (INV-12): an agent sends one weight sample per
+/// round.
 #[derive(Debug)]
 pub struct Home {
     folder: PathBuf,
@@ -25,7 +26,7 @@ impl Home {
     /// Opens the folder of an agent that was enrolled.
     ///
     /// # Errors
-    /// If there is no agent, or its memory is damaged or cannot be written.
+    /// If there is no agent, or its database is damaged or cannot be written.
     pub fn open(folder: &Path) -> Result<Self, HomeError> {
         Self::with(folder, Mode::Existing)
     }
@@ -36,13 +37,13 @@ impl Home {
         folder.join(DATABASE_FILE).exists()
     }
 
-    /// Opens the folder, after making it if there is none: for its owner alone.
+    /// Opens the folder. If there is none, creates it for its owner alone.
     pub(crate) fn open_or_make(folder: &Path) -> Result<Self, HomeError> {
         make_folder(folder)?;
         Self::with(folder, Mode::Create)
     }
 
-    /// Opens the folder to look at it.
+    /// Opens the folder for reading.
     pub(crate) fn look(folder: &Path) -> Result<Self, HomeError> {
         Ok(Self {
             database: Database::look(&folder.join(DATABASE_FILE), &FORMAT)?,
@@ -60,7 +61,7 @@ impl Home {
             }
         }
         let database = Database::open(&folder.join(DATABASE_FILE), mode, &FORMAT)?;
-        // Also of studies that are not run any more (INV-26).
+        // Including those of studies that no longer run (INV-26).
         forget_used(&database)?;
         Ok(Self { database, folder: folder.to_owned() })
     }
@@ -78,7 +79,8 @@ impl Home {
         self.database.read(Membership::all)
     }
 
-    /// The budget over all the agent's studies, as the last run whose file has one said it; none before the first.
+    /// The budget over all the agent's studies, from the last run with a budget in its file; `None`
+    /// before the first.
     ///
     /// # Errors
     /// If it cannot be read.
@@ -86,7 +88,7 @@ impl Home {
         self.database.read(budget::cap)
     }
 
-    /// The membership in this study; the only one if none is named.
+    /// Returns the membership in this study, or the only one if none is named.
     ///
     /// # Errors
     /// If there is none, or several.
@@ -104,26 +106,26 @@ impl Home {
             (Some(study), _) => match all.iter().find(|m| m.study == study) {
                 Some(found) => return Ok(found.clone()),
                 None => format!(
-                    "the agent takes part in no study {study:?}; it takes part in {}",
+                    "the agent does not take part in study {study:?}; it takes part in {}",
                     known()
                 ),
             },
             (None, [only]) => return Ok(only.clone()),
             (None, _) => format!(
-                "the agent takes part in several studies: name one of {} as agent.study",
+                "the agent takes part in several studies; set agent.study to one of {}",
                 known()
             ),
         };
         Err(HomeError::WhichStudy { path: self.folder.clone(), which })
     }
 
-    /// Makes sure that nobody else runs this study.
+    /// Locks the study, so that no other process runs it.
     pub(crate) fn hold(&self, membership: &Membership) -> Result<Lock, HomeError> {
         let path = self.folder.join(format!("study-{}.lock", membership.id));
         hold(&path, "runs this study of the agent")
     }
 
-    /// Makes sure that nobody else changes the key, or takes a new membership.
+    /// Locks the key, so that no other process changes it or takes a new membership.
     pub(crate) fn hold_key(&self) -> Result<Lock, HomeError> {
         let path = self.folder.join("identity.lock");
         hold(&path, "is changing the agent's key or enrolling it")

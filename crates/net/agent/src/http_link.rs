@@ -1,23 +1,26 @@
-//! The way to a coordinator by HTTP.
+//! An HTTP link to a coordinator.
 
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use fedbo_transport::{Courier, HttpClient, JSON_BYTES_MAX, LinkError, Signer};
+use fedbo_transport::{Courier, HttpClient, JSON_BYTES_MAX, LinkError, ProxySetting, Signer};
 use fedbo_wire::{
     Accepted, CoordinatorProof, Digest, EnrolRequest, Enrolled, HEADER_CONFIG, HEADER_ELAPSED,
-    HEADER_RESEND, HEADER_ROUND, HEADER_SIGNATURE, HEADER_STATE, PublicKey, RotateRequest,
-    SigningKey, StudyState, StudyStatus,
+    HEADER_RESEND, HEADER_ROUND, HEADER_ROUND_KEY, HEADER_SIGNATURE, HEADER_SLOT, HEADER_STATE,
+    PublicKey, RotateRequest, SigningKey, StudyState, StudyStatus,
 };
 
-use crate::link::{Link, Place, Poll, Polled, Progress, SignedConfig};
+use crate::link::{Caller, Link, Offer, Place, Poll, Polled, Progress};
 
-/// Bytes of a frozen configuration at most.
+/// Maximum size of a frozen configuration in bytes.
 const CONFIG_BYTES_MAX: u64 = 16 << 20;
+/// Maximum size of an answer about a study's state in bytes; it lists the rounds that the agent's
+/// slots delivered.
+const STATUS_BYTES_MAX: u64 = 4 << 20;
 
-/// The way to a coordinator, by HTTP.
+/// A link to a coordinator over HTTP.
 #[derive(Debug)]
 pub struct HttpLink {
     client: HttpClient,
@@ -25,29 +28,51 @@ pub struct HttpLink {
 }
 
 impl HttpLink {
-    /// The way to the coordinator at `url`, whose key is `coordinator`: requests are signed for it. Its certificate is checked against the system's authorities and those in the PEM
-    /// file `authority`.
+    /// Creates a link to the coordinator at `url` with the key `coordinator`; requests are signed
+    /// for that key.
+    ///
+    /// The server's certificate is checked against the system's authorities and those in the PEM
+    /// file `authority`. The proxy is taken from the environment.
     ///
     /// # Errors
-    /// If the file holds no certificates.
+    /// If the file holds no certificates, or the proxy cannot be used.
     pub fn new(
         url: &str,
         authority: Option<&Path>,
         coordinator: PublicKey,
         stop: Arc<AtomicBool>,
     ) -> Result<Self, LinkError> {
-        Ok(Self { client: HttpClient::new(url, authority, stop, "the coordinator")?, coordinator })
+        Self::with_proxy(url, authority, &ProxySetting::Environment, coordinator, stop)
     }
 
-    /// The way to the coordinator with this key, whose requests a courier carries.
+    /// Like [`HttpLink::new`], with the proxy that a setting chooses.
+    ///
+    /// # Errors
+    /// As for [`HttpLink::new`].
+    pub fn with_proxy(
+        url: &str,
+        authority: Option<&Path>,
+        proxy: &ProxySetting,
+        coordinator: PublicKey,
+        stop: Arc<AtomicBool>,
+    ) -> Result<Self, LinkError> {
+        let client = HttpClient::with_proxy(url, authority, proxy, stop, "the coordinator")?;
+        Ok(Self { client, coordinator })
+    }
+
+    /// Creates a link to the coordinator with this key, over a courier.
     pub(crate) fn carried(courier: Arc<dyn Courier>, coordinator: PublicKey) -> Self {
         let client = HttpClient::carried("by messages", courier, "the coordinator");
         Self { client, coordinator }
     }
 
-    fn by<'a>(&self, key: &'a SigningKey) -> Signer<'a> {
-        let to = self.coordinator;
-        Signer { key, to }
+    fn by<'a>(&self, Caller { key, counter }: Caller<'a>) -> Signer<'a> {
+        Signer { key, to: self.coordinator, counter }
+    }
+
+    /// Returns the signer of a request without a counter.
+    fn uncounted<'a>(&self, key: &'a SigningKey) -> Signer<'a> {
+        self.by(Caller { key, counter: 0 })
     }
 }
 
@@ -57,31 +82,31 @@ impl Link for HttpLink {
         self.client.get(None, &target, Duration::ZERO, JSON_BYTES_MAX)?.json()
     }
 
-    fn enrol(&self, key: &SigningKey, request: &EnrolRequest) -> Result<Enrolled, LinkError> {
-        self.client.post(self.by(key), "/v1/enrol", request)?.json()
-    }
-
-    fn config(&self, key: &SigningKey, study: &str) -> Result<SignedConfig, LinkError> {
-        let target = format!("{}/config", study_target(study));
+    fn offer(&self, key: &SigningKey, request: &EnrolRequest) -> Result<Offer, LinkError> {
         let answer =
-            self.client.get(Some(self.by(key)), &target, Duration::ZERO, CONFIG_BYTES_MAX)?;
+            self.client.post_for(self.uncounted(key), "/v1/offer", request, CONFIG_BYTES_MAX)?;
         answer.has_status(200)?;
-        Ok(SignedConfig {
+        Ok(Offer {
+            slot: answer.header(HEADER_SLOT)?,
             digest: answer.header(HEADER_CONFIG)?,
             signature: answer.header(HEADER_SIGNATURE)?,
             text: answer.body,
         })
     }
 
-    fn upload(&self, key: &SigningKey, to: Place<'_>, body: &[u8]) -> Result<(), LinkError> {
-        self.client.put(self.by(key), &upload_target(to), body)?.json::<Accepted>().map(|_| ())
+    fn enrol(&self, key: &SigningKey, request: &EnrolRequest) -> Result<Enrolled, LinkError> {
+        self.client.post(self.uncounted(key), "/v1/enrol", request)?.json()
+    }
+
+    fn upload(&self, by: Caller<'_>, to: Place<'_>, body: &[u8]) -> Result<(), LinkError> {
+        self.client.put(self.by(by), &upload_target(to), body)?.json::<Accepted>().map(|_| ())
     }
 
     fn hurry(&self) -> Option<Arc<AtomicBool>> {
         self.client.hurry()
     }
 
-    fn handouts(&self, key: &SigningKey, study: &str, poll: Poll) -> Result<Polled, LinkError> {
+    fn handouts(&self, by: Caller<'_>, study: &str, poll: Poll) -> Result<Polled, LinkError> {
         let mut target = format!(
             "{}/handouts?entries={}&wait={}",
             study_target(study),
@@ -101,7 +126,7 @@ impl Link for HttpLink {
             target += &format!("&state={state}");
         }
         let wait = Duration::from_secs(poll.wait_s);
-        let answer = self.client.get(Some(self.by(key)), &target, wait, poll.bytes_max)?;
+        let answer = self.client.get(Some(self.by(by)), &target, wait, poll.bytes_max)?;
         let elapsed_ms = answer.optional(HEADER_ELAPSED)?;
         if answer.status == 200 {
             let bytes = answer.body;
@@ -114,22 +139,24 @@ impl Link for HttpLink {
             state: answer.header::<StudyState>(HEADER_STATE)?,
             resend,
             elapsed_ms,
+            round_key: answer.optional(HEADER_ROUND_KEY)?,
         }))
     }
 
     fn status(&self, key: &SigningKey, study: &str) -> Result<StudyStatus, LinkError> {
         let target = study_target(study);
-        self.client.get(Some(self.by(key)), &target, Duration::ZERO, JSON_BYTES_MAX)?.json()
+        let signer = Some(self.uncounted(key));
+        self.client.get(signer, &target, Duration::ZERO, STATUS_BYTES_MAX)?.json()
     }
 
     fn rotate(
         &self,
-        key: &SigningKey,
+        by: Caller<'_>,
         study: &str,
         request: &RotateRequest,
     ) -> Result<(), LinkError> {
         let target = format!("{}/key", study_target(study));
-        self.client.post(self.by(key), &target, request)?.json::<Accepted>().map(|_| ())
+        self.client.post(self.by(by), &target, request)?.json::<Accepted>().map(|_| ())
     }
 }
 
@@ -138,7 +165,7 @@ pub(crate) fn upload_target(to: Place<'_>) -> String {
     format!("{}/rounds/{}/slots/{}", study_target(to.study), to.round, to.slot)
 }
 
-/// `/v1/studies/{study}`, the name as a part of a path.
+/// Returns `/v1/studies/{study}`, with the name percent-encoded.
 fn study_target(study: &str) -> String {
     let mut target = "/v1/studies/".to_owned();
     for &byte in study.as_bytes() {

@@ -1,13 +1,17 @@
-//! An agent of a federation as a process of its own: it keeps its objective and its data, and talks to a coordinator.
+//! An agent of a federation as a separate process: keeps its objective and data, and talks to a
+//! coordinator.
 //!
-//! Decides what of an agent is durable and when, which handouts of a coordinator it accepts, when it sends, and what it may spend
-//! on that over all its studies. What to try and what to send is decided by the machines of `fedbo-protocol`,
-//! what the bytes look like by `fedbo-wire`. Runs without threads but for the waiting for answers.
+//! Decides which state of an agent is durable and when, which handouts of a coordinator it accepts,
+//! when it sends, and how much privacy budget it may spend over all its studies. The machines of
+//! `fedbo-protocol` decide which points to try and which messages to send; `fedbo-wire` defines the
+//! byte formats. Runs without threads, except to wait for answers and to evaluate a trial at a free
+//! pace.
 //!
-//! An agent is a log in its folder: a run replays it and goes on.
-//! Start at [`enrol`], then [`run`], inside of it [`Session`]; `follower.rs` verifies handouts, `budget.rs` holds the
-//! budget.
+//! An agent is a log in its folder: a run replays the log and continues from there.
+//! Start at [`enrol`], then read [`run`] and its [`Session`]; `follower.rs` verifies handouts,
+//! `budget.rs` holds the budget.
 
+mod account;
 mod agent_file;
 mod budget;
 mod enrol;
@@ -28,28 +32,33 @@ mod observer;
 mod pace;
 mod protection;
 mod reader;
+mod reconcile;
+mod relocate;
 mod rotate;
 mod run;
 mod schema;
 mod session;
 mod status;
 
+pub use account::TakenOver;
 pub use agent_file::{AgentFile, HOME};
 pub use budget::{BudgetReached, PrivacyStatus, Unpriced};
 pub use enrol::{EnrolOptions, enrol, enrol_showing, enrol_with};
-pub use error::{EnrolError, RotateError, RunError};
+pub use error::{EnrolError, MoveError, ReconcileError, RotateError, RunError};
 pub use follower::NotFollowed;
 pub use home::Home;
 pub use http_link::HttpLink;
-pub use link::{Link, Place, Poll, Polled, Progress, SignedConfig};
+pub use link::{Caller, Link, Offer, Place, Poll, Polled, Progress};
 pub use log::UploadCounts;
 pub use mail::{Mail, MailLink, RequestId, enrol_by_mail, run_by_mail};
 pub use membership::Membership;
 pub use misconduct::Misconduct;
 pub use observer::{Notice, Observer, Silent};
 pub use pace::short_rounds;
-pub use protection::{Unprotected, protection};
+pub use protection::{Unprotected, protection, weak_protection};
 pub use reader::ReleaseDefect;
+pub use reconcile::{Reconciled, reconcile, reconcile_with};
+pub use relocate::{LinkAt, MoveOptions, move_to, move_with};
 pub use rotate::{LinkTo, rotate, rotate_with};
 pub use run::{RunOptions, run, run_with};
 pub use session::{Ended, Parts, Session, Step};

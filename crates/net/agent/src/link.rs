@@ -1,28 +1,44 @@
-//! The requests of an agent to its coordinator, whatever carries them.
+//! Requests of an agent to its coordinator, independent of the transport.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use fedbo_transport::LinkError;
 use fedbo_wire::{
-    CoordinatorProof, Digest, EnrolRequest, Enrolled, RotateRequest, Signature, SigningKey,
-    StudyState, StudyStatus,
+    CoordinatorProof, Digest, EnrolRequest, Enrolled, RotateRequest, RoundKey, Signature,
+    SigningKey, StudyState, StudyStatus,
 };
 
-/// A way to a coordinator. Every request may be repeated: the coordinator answers it as the first time.
+/// A link to a coordinator. Requests are idempotent: the coordinator answers a repeated one as it
+/// did the first.
 ///
-/// Requests are signed with the given key, for the coordinator's. A call blocks until there is an answer, or until the way itself gives up.
+/// Requests are signed with the given key for the coordinator's key, and carry a counter if they
+/// change something. A call blocks until there is an answer, or until the link itself gives up.
 pub trait Link {
-    /// Asks who answers, without saying anything of the asker; not yet verified.
+    /// Asks the coordinator for its identity without revealing the caller's. The answer is not yet
+    /// verified.
     ///
     /// # Errors
     /// If there is no usable answer.
     fn prove(&self, challenge: &Digest) -> Result<CoordinatorProof, LinkError>;
 
-    /// The challenge of a proof that was asked for in an earlier process, if the answer comes in this one.
+    /// Returns the challenge of a proof that an earlier process asked for, if its answer arrives in
+    /// this one.
     fn pending_challenge(&self) -> Option<Digest> {
         None
     }
+
+    /// Returns true if an answer may belong to an earlier transmission of the same request, with a
+    /// counter that is no longer known.
+    fn is_carried(&self) -> bool {
+        false
+    }
+
+    /// Asks which study the token is for, without taking the slot.
+    ///
+    /// # Errors
+    /// If the token is refused, or there is no usable answer.
+    fn offer(&self, key: &SigningKey, request: &EnrolRequest) -> Result<Offer, LinkError>;
 
     /// Takes a slot for the key.
     ///
@@ -30,26 +46,25 @@ pub trait Link {
     /// If the token is refused, or there is no usable answer.
     fn enrol(&self, key: &SigningKey, request: &EnrolRequest) -> Result<Enrolled, LinkError>;
 
-    /// The frozen configuration of a study.
+    /// Delivers an upload. `Ok` means that it is durable at the coordinator, or counts as if it
+    /// were.
     ///
     /// # Errors
     /// If it is refused, or there is no usable answer.
-    fn config(&self, key: &SigningKey, study: &str) -> Result<SignedConfig, LinkError>;
+    fn upload(&self, by: Caller<'_>, to: Place<'_>, body: &[u8]) -> Result<(), LinkError>;
 
-    /// Delivers an upload. `Ok` says that it is durable there, or counts as if it were.
-    ///
-    /// # Errors
-    /// If it is refused, or there is no usable answer.
-    fn upload(&self, key: &SigningKey, to: Place<'_>, body: &[u8]) -> Result<(), LinkError>;
-
-    /// Returns true if the answer to this upload has come without that it was waited for: sending it again gets that answer.
+    /// Returns true if the answer to this upload has already arrived. Sending the upload again
+    /// returns that answer.
     fn has_answer(&self, key: &SigningKey, to: Place<'_>, body: &[u8]) -> bool {
         let _ = (key, to, body);
         false
     }
 
-    /// The flag that, while it is set, ends the wait for an answer soon, by [`LinkError::SetAside`]: its owner has something else to do first, and
-    /// sends the same again to go on waiting. None where nobody waits.
+    /// Returns the flag that ends the wait for an answer early while it is set, with
+    /// [`LinkError::SetAside`].
+    ///
+    /// The owner of the flag has other work to do first, and repeats the same request to continue
+    /// the wait. `None` if the link does not wait.
     fn hurry(&self) -> Option<Arc<AtomicBool>> {
         None
     }
@@ -58,7 +73,7 @@ pub trait Link {
     ///
     /// # Errors
     /// If it is refused, or there is no usable answer.
-    fn handouts(&self, key: &SigningKey, study: &str, poll: Poll) -> Result<Polled, LinkError>;
+    fn handouts(&self, by: Caller<'_>, study: &str, poll: Poll) -> Result<Polled, LinkError>;
 
     /// Asks for the state of a study.
     ///
@@ -66,16 +81,22 @@ pub trait Link {
     /// If it is refused, or there is no usable answer.
     fn status(&self, key: &SigningKey, study: &str) -> Result<StudyStatus, LinkError>;
 
-    /// Puts another key in the place of this one.
+    /// Replaces this key by another.
     ///
     /// # Errors
     /// If it is refused, or there is no usable answer.
-    fn rotate(
-        &self,
-        key: &SigningKey,
-        study: &str,
-        request: &RotateRequest,
-    ) -> Result<(), LinkError>;
+    fn rotate(&self, by: Caller<'_>, study: &str, request: &RotateRequest)
+    -> Result<(), LinkError>;
+}
+
+/// The sender of a request, and the number of the request.
+#[derive(Clone, Copy, Debug)]
+pub struct Caller<'a> {
+    /// The sender's key.
+    pub key: &'a SigningKey,
+    /// Larger than the counter of every earlier request for the slot, and stored before the request
+    /// leaves (INV-28).
+    pub counter: u64,
 }
 
 /// The destination of an upload.
@@ -92,30 +113,32 @@ pub struct Place<'a> {
 /// An agent's request for the newest round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Poll {
-    /// The newest round that it knows; none before the first.
+    /// The newest round that the agent knows; `None` before the first.
     pub after: Option<u64>,
-    /// Number of the last ledger entry that it knows.
+    /// Number of the last ledger entry that the agent knows.
     pub entries: u64,
-    /// The same of the helper's ledger, where two servers sum; else 0.
+    /// Number of the last entry of the helper's ledger that the agent knows, if two servers sum;
+    /// otherwise 0.
     pub helper: u64,
     /// Seconds that the coordinator may take to answer when there is nothing new.
     pub wait_s: u64,
-    /// The last round whose upload was acknowledged.
+    /// The last round with an acknowledged upload.
     pub delivered: Option<u64>,
-    /// The state that it knows the study to be in: the answer comes at once if it is in another.
+    /// The state of the study, as the agent knows it. If the state is another one, the answer comes
+    /// immediately.
     pub state: Option<StudyState>,
-    /// Bytes of an answer at most.
+    /// Maximum size of the answer in bytes.
     pub bytes_max: u64,
 }
 
 /// The answer to a [`Poll`].
 #[derive(Clone, PartialEq, Eq)]
 pub enum Polled {
-    /// A handout, signed; not yet looked at.
+    /// A signed handout, not yet verified.
     Handout {
-        /// As it was signed.
+        /// The bytes that were signed.
         bytes: Vec<u8>,
-        /// Milliseconds for which its round has been played, as the coordinator says.
+        /// Milliseconds since its round began, as reported by the coordinator.
         elapsed_ms: Option<u64>,
     },
     /// There is nothing new.
@@ -125,23 +148,30 @@ pub enum Polled {
 /// The progress of a study when there is nothing new.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// The round that is being played.
+    /// The current round.
     pub round: u64,
-    /// The state of the study; rounds go on only while it is running.
+    /// The state of the study; rounds advance only while it is running.
     pub state: StudyState,
-    /// The coordinator has lost the agent's upload of this round and still collects it: the same bytes are to be sent again.
+    /// The coordinator has lost the agent's upload of this round and still collects it: the same
+    /// bytes must be sent again.
     pub resend: Option<u64>,
-    /// Milliseconds for which the round has been played; none while the study waits.
+    /// Milliseconds since the round began; `None` while the study waits.
     pub elapsed_ms: Option<u64>,
+    /// The helper's key of the round, if two servers sum and the helper has answered; not yet
+    /// verified.
+    pub round_key: Option<RoundKey>,
 }
 
-/// A configuration with its coordinator's signature; not yet looked at.
+/// The study that a token is for: its configuration with the coordinator's signature, and the slot.
+/// Not yet verified.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SignedConfig {
-    /// The text, byte for byte.
+pub struct Offer {
+    /// The slot that the token takes.
+    pub slot: u32,
+    /// The configuration text, byte for byte.
     pub text: Vec<u8>,
-    /// Its digest, as the coordinator says.
+    /// Its digest, as reported by the coordinator.
     pub digest: Digest,
-    /// The signature.
+    /// The coordinator's signature.
     pub signature: Signature,
 }

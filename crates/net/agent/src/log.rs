@@ -1,4 +1,4 @@
-//! The log of an agent's handouts and uploads in a study, round by round: enough to replay all of it.
+//! The log of an agent's handouts and uploads in a study, by round: sufficient for a full replay.
 
 use fedbo_database::Failure;
 use fedbo_ledger::Head;
@@ -8,27 +8,27 @@ use rusqlite::{OptionalExtension as _, Transaction, params};
 
 use crate::Membership;
 
-/// A handout as it was taken.
+/// A logged handout.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct TakenHandout {
-    /// Trials that had been told before.
+    /// Number of trials that had been told before.
     pub(crate) n_told: u64,
-    /// As it was signed.
+    /// The bytes that were signed.
     pub(crate) bytes: Vec<u8>,
 }
 
-/// An upload as it was made.
+/// A logged upload.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct MadeUpload {
-    /// Empty once nothing of it is sent any more: a vector does not outlive its use (INV-26).
+    /// Empty once the upload is no longer sent: a vector does not outlive its use (INV-26).
     pub(crate) bytes: Vec<u8>,
-    /// The digest that stands for the bytes from then on.
+    /// The digest that replaces the bytes from then on.
     hash: Option<Digest>,
     pub(crate) state: UploadState,
 }
 
 impl MadeUpload {
-    /// Returns true if these bytes are those that were made.
+    /// Returns true if these bytes are those of the upload.
     pub(crate) fn is_of(&self, bytes: &[u8]) -> bool {
         match self.hash {
             Some(hash) => hash == hash_of(bytes),
@@ -37,7 +37,7 @@ impl MadeUpload {
     }
 }
 
-/// Returns the digest that stands for the bytes of an upload when they are gone.
+/// Returns the digest that replaces the bytes of an upload after they are erased.
 fn hash_of(bytes: &[u8]) -> Digest {
     digest("fedbo kept upload, version 1", &[bytes])
 }
@@ -58,7 +58,7 @@ pub(crate) enum UploadState {
 impl UploadState {
     const ALL: [Self; 4] = [Self::Pending, Self::Acknowledged, Self::Missed, Self::Withheld];
 
-    /// Its name in the file; never changes.
+    /// Its name in the database; never changes.
     fn name(self) -> &'static str {
         match self {
             Self::Pending => "pending",
@@ -70,19 +70,20 @@ impl UploadState {
 
     fn by_name(name: &str) -> Result<Self, Failure> {
         let mut all = Self::ALL.into_iter();
-        all.find(|state| state.name() == name)
-            .ok_or_else(|| Failure::Contradiction(format!("an upload is {name:?}")))
+        all.find(|state| state.name() == name).ok_or_else(|| {
+            Failure::Contradiction(format!("an upload has the unknown state {name:?}"))
+        })
     }
 }
 
-/// Uploads of a membership, counted.
+/// Numbers of a membership's uploads, by outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct UploadCounts {
-    /// Those that the coordinator has.
+    /// Uploads that the coordinator has.
     pub acknowledged: u64,
-    /// Those that came too late.
+    /// Uploads that came too late or were not collected.
     pub missed: u64,
-    /// Those that the agent's budget did not allow.
+    /// Uploads that the agent's budget did not allow.
     pub withheld: u64,
 }
 
@@ -94,7 +95,7 @@ pub(crate) struct Log<'a> {
 }
 
 impl Log<'_> {
-    /// The first handout of a round after this one; of all if there is none.
+    /// Returns the first handout of a round after this one; the first of all if `None`.
     pub(crate) fn handout_after(
         &self,
         round: Option<u64>,
@@ -110,7 +111,7 @@ impl Log<'_> {
         })
     }
 
-    /// Keeps a handout.
+    /// Stores a handout, and erases vectors that are no longer needed.
     pub(crate) fn take(
         &self,
         round: u64,
@@ -130,7 +131,8 @@ impl Log<'_> {
         Ok(())
     }
 
-    /// Forgets all vectors of the study, also that of the round being played: nothing more is sent to it.
+    /// Erases all vectors of the study, including that of the current round: nothing more is sent
+    /// to it.
     pub(crate) fn forget_all(&self) -> Result<(), HomeError> {
         let all = format!("membership = {}", self.membership.id);
         forgotten(self.database, &all)
@@ -141,26 +143,28 @@ impl Log<'_> {
         self.database.read(|tx| upload(tx, self.membership.id, round))
     }
 
-    /// Keeps what was made for a round.
+    /// Stores the upload that was made for a round.
     pub(crate) fn make(&self, made: &NewUpload<'_>, state: UploadState) -> Result<(), HomeError> {
         self.database.write(|tx| insert_upload(tx, self.membership.id, made, state))
     }
 
-    /// The number of uploads that were made, and of trials that had been told at the last.
+    /// Returns the number of uploads that were made, and the number of trials that had been told at
+    /// the last one.
     pub(crate) fn n_made(&self) -> Result<(u64, Option<u64>), HomeError> {
         let sql = "SELECT count(*), max(n_told) FROM uploads WHERE membership = ?";
         let read = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?));
         self.database.read(|tx| Ok(tx.query_row(sql, [self.membership.id], read)?))
     }
 
-    /// The last round for which an upload was made, and the last whose upload is still to be sent, or got no answer.
+    /// Returns the last round with an upload, and the last round with an upload that is still to be
+    /// sent or has no answer.
     pub(crate) fn last_made(&self) -> Result<(Option<u64>, Option<u64>), HomeError> {
         let sql = "SELECT max(round), max(round) FILTER (WHERE state = 'pending') FROM uploads WHERE membership = ?";
         let read = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?));
         self.database.read(|tx| Ok(tx.query_row(sql, [self.membership.id], read)?))
     }
 
-    /// Keeps what became of an upload.
+    /// Stores the outcome of an upload.
     pub(crate) fn end(&self, round: u64, state: UploadState, now_ms: u64) -> Result<(), HomeError> {
         let sql = "UPDATE uploads SET state = ? WHERE membership = ? AND round = ?";
         self.database.write(|tx| {
@@ -169,13 +173,13 @@ impl Log<'_> {
         })
     }
 
-    /// The last round whose upload the coordinator has.
+    /// Returns the last round with an upload that the coordinator has.
     pub(crate) fn last_delivered(&self) -> Result<Option<u64>, HomeError> {
         let sql = "SELECT max(round) FROM uploads WHERE membership = ? AND state = 'acknowledged'";
         self.database.read(|tx| Ok(tx.query_row(sql, [self.membership.id], |row| row.get(0))?))
     }
 
-    /// Returns the end of the ledger in the newest handout that was taken.
+    /// Returns the end of the ledger in the newest handout.
     pub(crate) fn head(&self) -> Result<Option<Head>, HomeError> {
         let sql = "SELECT head FROM handouts WHERE membership = ? ORDER BY round DESC LIMIT 1";
         self.database.read(|tx| {
@@ -183,14 +187,16 @@ impl Log<'_> {
             let found = tx.query_row(sql, [self.membership.id], read).optional()?;
             let parse = |text: String| {
                 text.parse().map_err(|error| {
-                    Failure::Contradiction(format!("a handout ends at {text:?}: {error}"))
+                    Failure::Contradiction(format!(
+                        "the ledger of a handout ends at {text:?}: {error}"
+                    ))
                 })
             };
             found.map(parse).transpose()
         })
     }
 
-    /// The newest round that has begun, and what became of uploads.
+    /// Returns the newest round that has begun, and the outcomes of uploads.
     pub(crate) fn progress(&self) -> Result<(Option<u64>, UploadCounts), HomeError> {
         let id = self.membership.id;
         self.database.read(|tx| {
@@ -225,12 +231,13 @@ fn upload(tx: &Transaction<'_>, id: i64, round: u64) -> Result<Option<MadeUpload
         .transpose()
 }
 
-/// The uploads whose vectors are of no more use: they never leave, a later round has begun, or their study is over.
+/// Uploads with vectors that are no longer needed: they never leave, a later round has begun, or
+/// their study is over.
 const USED: &str = "state IN ('missed', 'withheld')
      OR round < (SELECT max(round) FROM handouts WHERE handouts.membership = uploads.membership)
      OR (SELECT finished FROM memberships WHERE id = uploads.membership)";
 
-/// Forgets the vectors of all studies of a home that are of no more use.
+/// Erases the vectors of all studies of a home that are no longer needed.
 pub(crate) fn forget_used(database: &Database) -> Result<(), HomeError> {
     forgotten(database, USED)
 }
@@ -241,7 +248,7 @@ fn forgotten(database: &Database, which: &str) -> Result<(), HomeError> {
     Ok(())
 }
 
-/// Puts the hash in the place of each vector of these uploads.
+/// Replaces each vector of these uploads by its hash.
 fn forget(tx: &Transaction<'_>, which: &str) -> Result<(), Failure> {
     let sql =
         format!("SELECT membership, round, bytes FROM uploads WHERE hash IS NULL AND ({which})");
@@ -258,12 +265,12 @@ fn forget(tx: &Transaction<'_>, which: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-/// An upload that was made now.
+/// A new upload.
 #[derive(Clone, Copy)]
 pub(crate) struct NewUpload<'a> {
     pub(crate) round: u64,
     pub(crate) bytes: &'a [u8],
-    /// Trials that had been told.
+    /// Number of trials that had been told.
     pub(crate) n_told: u64,
     pub(crate) now_ms: u64,
 }
@@ -275,7 +282,7 @@ pub(crate) fn insert_upload(
     state: UploadState,
 ) -> Result<(), Failure> {
     let NewUpload { round, bytes, n_told, now_ms } = *made;
-    // One that never leaves is not kept.
+    // The bytes of an upload that never leaves are not stored.
     let (bytes, hash) = match state {
         UploadState::Missed | UploadState::Withheld => (&[][..], Some(hash_of(bytes).0)),
         UploadState::Pending | UploadState::Acknowledged => (bytes, None),

@@ -1,4 +1,4 @@
-//! The agent's state machine, whatever its algorithm.
+//! The agent's state machine, independent of the algorithm.
 
 use fedbo_federation::{Collaboration, Federation};
 use fedbo_gp::MapHash;
@@ -12,10 +12,11 @@ use fedbo_wire::Digest;
 use crate::RunError;
 use crate::follower::{VerifiedContent, VerifiedHandout};
 
-/// An agent's state machine: it takes events and returns what the agent does next. Equal events give equal effects.
+/// An agent's state machine: takes events and returns the agent's next effects. Equal events give
+/// equal effects.
 pub(crate) trait Machine {
     fn start(&mut self) -> Result<Vec<AgentEffect>, AgentError>;
-    fn hear(&mut self, handout: VerifiedHandout) -> Result<Vec<AgentEffect>, AgentError>;
+    fn receive(&mut self, handout: VerifiedHandout) -> Result<Vec<AgentEffect>, AgentError>;
     fn proceed(&mut self) -> Result<Vec<AgentEffect>, AgentError>;
     fn evaluated(&mut self, trial: u64, value: Option<f64>)
     -> Result<Vec<AgentEffect>, AgentError>;
@@ -23,9 +24,12 @@ pub(crate) trait Machine {
     fn upload(&mut self, window: u64) -> Result<Option<AgentUpdate>, AgentError>;
 }
 
-/// The machine of the agent in a slot, whose draws come from the seed `root`, and the hash of the shared features. With the
-/// federation's own seed it asks for what the same agent asks for when the whole federation runs in one process. `made`: the uploads that
-/// were made before, and the trials that had been told at the last.
+/// Returns the machine of the agent in a slot, with draws from the seed `root`, and the hash of the
+/// shared features.
+///
+/// With the federation's own seed, the machine requests the same effects as the same agent in a
+/// federation that runs in one process. `made`: the number of earlier uploads, and the number of
+/// trials that had been told at the last one.
 pub(crate) fn machine(
     federation: &Federation,
     slot: u32,
@@ -80,7 +84,7 @@ impl<S: UsesHandouts> Machine for Playing<S> {
         self.agent.start()
     }
 
-    fn hear(&mut self, handout: VerifiedHandout) -> Result<Vec<AgentEffect>, AgentError> {
+    fn receive(&mut self, handout: VerifiedHandout) -> Result<Vec<AgentEffect>, AgentError> {
         let handout = (self.convert)(handout, self.map);
         self.agent.handle(AgentEvent::Broadcast(handout))
     }
@@ -106,12 +110,12 @@ impl<S: UsesHandouts> Machine for Playing<S> {
     }
 }
 
-/// Messages as a relay hands them out; that of others' features is refused by the coordinator.
+/// Converts a handout into a relay's broadcast. The coordinator refuses messages of other features.
 fn broadcast(handout: VerifiedHandout, map: MapHash) -> Broadcast {
     let (messages, stragglers) = match handout.content {
         VerifiedContent::Messages { messages, stragglers } => (messages, stragglers),
         VerifiedContent::Releases(_) => {
-            unreachable!("the follower of a relayed study believes messages alone")
+            unreachable!("the follower of a relayed study accepts only messages")
         }
     };
     let update = |message: fedbo_wire::RelayedMessage| AgentUpdate {
@@ -131,7 +135,7 @@ fn aggregate(handout: VerifiedHandout, _map: MapHash) -> AggregateHandout {
     let releases = match handout.content {
         VerifiedContent::Releases(releases) => releases,
         VerifiedContent::Messages { .. } => {
-            unreachable!("the follower of a study with releases believes them alone")
+            unreachable!("the follower of a study with releases accepts only releases")
         }
     };
     AggregateHandout { round: handout.round, releases, collects: handout.collects }

@@ -1,7 +1,9 @@
-//! The way to a coordinator by messages of another system, in a process that never waits for an answer.
+//! A link to a coordinator through the messages of another system, in a process that never waits
+//! for an answer.
 //!
-//! A process gets the answers to what was asked before. A request whose answer is not among them is put into the outbox, and the
-//! run ends as if it were stopped. The next process replays the agent's log, asks the same, and finds the answer.
+//! A process starts with the answers to earlier requests. A request without an answer is put into
+//! the outbox, and the run ends as if it were stopped. The next process replays the agent's log,
+//! makes the same request, and finds the answer.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -11,26 +13,30 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use fedbo_federation::Federation;
 use fedbo_objective::Objective;
 use fedbo_party::Identity;
-use fedbo_transport::{CarriedAnswer, CarriedRequest, Clock as _, Courier, LinkError, SystemClock};
+use fedbo_transport::{
+    CarriedAnswer, CarriedRequest, Clock as _, Courier, LinkError, ProxySetting, SystemClock,
+};
 use fedbo_wire::{
     CLOCK_TOLERANCE_MS, CoordinatorProof, Digest, EnrolRequest, Enrolled, EnrolmentToken,
     HEADER_KEY, ProblemCode, PublicKey, RotateRequest, SigningKey, StudyStatus, digest,
 };
 
 use crate::http_link::upload_target;
-use crate::link::{Link, Place, Poll, Polled, SignedConfig};
-use crate::run::run_linked;
+use crate::link::{Caller, Link, Offer, Place, Poll, Polled};
+use crate::run::{Reach, run_linked};
 use crate::{Ended, EnrolError, EnrolOptions, Home, HttpLink, RunError, RunOptions, enrol_showing};
 
-/// The address of a coordinator that is reached by mail alone; no name server knows a host of this name.
+/// Address of a coordinator that is reached by mail alone; no name server resolves this host.
 const NO_ADDRESS: &str = "https://by-mail.invalid";
 
-/// The time for which an answer about a study's state serves further questions of the same process.
+/// Time for which an answer about a study's state is reused within a process.
 const FRESH_MS: u64 = 5_000;
-/// An answer that was asked for longer ago does not show that clocks differ: it may have been under way.
+/// An answer to an older request does not show that clocks differ: it may have been in transit.
 const OLD_MS: u64 = 60_000;
 
-/// Goes on with an enrolment by mail; returns true once the agent has joined. Else the mail's outbox has what is still to be asked.
+/// Continues an enrolment by mail. Returns true once the agent has joined; until then, the mail's
+/// outbox has the next requests.
+///
 /// The study is shown to `show` before it is stored.
 ///
 /// # Errors
@@ -52,6 +58,7 @@ pub fn enrol_by_mail(
         coordinator_url: NO_ADDRESS.to_owned(),
         token,
         ca: None,
+        proxy: ProxySetting::default(),
         helper: None,
         allow_plain_http: false,
     };
@@ -62,33 +69,36 @@ pub fn enrol_by_mail(
     }
 }
 
-/// Runs an agent until it would wait for an answer that the mail does not have: then it ends as if it were stopped, and the mail's
-/// outbox has its requests. Without an objective it runs the file's command.
+/// Runs an agent until it would wait for an answer that the mail does not have.
+///
+/// The run then ends as if it were stopped, and the mail's outbox has its requests. Without an
+/// objective it runs the file's command.
 ///
 /// # Errors
-/// As for [`crate::run`], and if a change of the agent's key is not complete.
+/// As for [`crate::run`], and if a rotation of the agent's key is incomplete.
 pub fn run_by_mail(
     options: &RunOptions<'_>,
     objective: Option<Arc<dyn Objective>>,
     mail: &Arc<Mail>,
 ) -> Result<Ended, RunError> {
-    // Which of two keys is known would be asked in one process, and answered in the next.
+    // With two keys, one process would ask which key is known, and only the next would get the
+    // answer.
     if Identity::load(&options.file.home)?.next.is_some() {
-        let reason = "a change of the agent's key is not complete: complete it by `fedbo agent rotate` from where the coordinator can \
-                      be reached";
+        let reason = "a change of the agent's key is incomplete; complete it with `fedbo agent rotate` on a machine that can \
+                      reach the coordinator";
         return Err(RunError::Link(LinkError::Setting(reason.to_owned())));
     }
-    run_linked(options, objective, &|membership| {
+    run_linked(options, objective, Reach::One, &|membership| {
         if membership.federation().is_ok_and(|federation| federation.free.is_some()) {
-            let reason = "the study has pace = \"free\": its agents speak while a trial is under way, which mail does not allow; join it over \
-                          HTTPS, or ask its operator for a study in rounds";
+            let reason = "the study has pace = \"free\": its agents send requests while a trial is running, which mail does \
+                          not allow; join it over HTTPS, or ask its operator for a study in rounds";
             return Err(LinkError::Setting(reason.to_owned()));
         }
         Ok(Box::new(MailLink::new(Arc::clone(mail), membership.coordinator)))
     })
 }
 
-/// The name of a request: the digest of its method, target, signer and body.
+/// Identifier of a request: the digest of its method, target, signer and body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RequestId(pub Digest);
 
@@ -105,7 +115,7 @@ impl RequestId {
     }
 }
 
-/// The answers that a process of an agent was given, and the requests that it leaves.
+/// The answers given to a process of an agent, and the requests that it leaves.
 #[derive(Debug)]
 pub struct Mail {
     opened_ms: u64,
@@ -119,13 +129,16 @@ struct State {
     /// Requests that were answered in this process.
     answered: Vec<CarriedRequest>,
     outbox: Vec<(RequestId, CarriedRequest)>,
-    /// The challenge of an enrolment that is under way.
+    /// The challenge of an enrolment in progress.
     challenge: Option<Digest>,
 }
 
 impl Mail {
-    /// The mail of a process. `challenge` and `asked_ms` are what the process before left: [`Mail::challenge`], and when its requests
-    /// left, in milliseconds since 1970 by the agent's clock. Without that the answers count as old.
+    /// Creates the mail of a process.
+    ///
+    /// `challenge` and `asked_ms` come from the previous process: its [`Mail::challenge`], and the
+    /// time at which its requests left, in milliseconds since 1970 by the agent's clock. Without
+    /// that time the answers count as old.
     #[must_use]
     pub fn new(
         answers: impl IntoIterator<Item = (RequestId, CarriedAnswer)>,
@@ -145,12 +158,13 @@ impl Mail {
         }
     }
 
-    /// The requests whose answers are missing, in the order in which they are to be answered.
+    /// Returns the requests without answers. They must be answered in this order.
     pub fn outbox(&self) -> Vec<(RequestId, CarriedRequest)> {
         self.state().outbox.clone()
     }
 
-    /// The challenge of an enrolment that is under way. It shows that a coordinator answers now: it is kept where others cannot write.
+    /// Returns the challenge of an enrolment in progress. It shows that a coordinator answers now,
+    /// so it must be stored where others cannot write.
     pub fn challenge(&self) -> Option<Digest> {
         self.state().challenge
     }
@@ -164,7 +178,8 @@ impl Mail {
         SystemClock.elapsed_ms().saturating_sub(self.opened_ms)
     }
 
-    /// Puts the requests that were answered in this process into the outbox: the next one asks them again.
+    /// Puts the requests that were answered in this process into the outbox: the next process
+    /// repeats them.
     fn ask_again(&self) {
         let mut state = self.state();
         let answered = std::mem::take(&mut state.answered);
@@ -176,7 +191,7 @@ impl Mail {
 
 impl State {
     fn ask(&mut self, request: CarriedRequest) {
-        // The process is about to end: another answer would come too late.
+        // The process is about to end, so another answer would be too late.
         self.answers.clear();
         let id = RequestId::of(&request);
         if self.outbox.iter().all(|(known, _)| *known != id) {
@@ -197,7 +212,7 @@ impl Courier for Mail {
     }
 }
 
-/// The way to a coordinator by [`Mail`].
+/// A link to a coordinator through [`Mail`].
 #[derive(Debug)]
 pub struct MailLink {
     http: HttpLink,
@@ -207,14 +222,15 @@ pub struct MailLink {
 }
 
 impl MailLink {
-    /// The way to the coordinator with this key.
+    /// Creates the link to the coordinator with this key.
     #[must_use]
     pub fn new(mail: Arc<Mail>, coordinator: PublicKey) -> Self {
         let courier: Arc<Mail> = Arc::clone(&mail);
         Self { http: HttpLink::carried(courier, coordinator), mail, status: RefCell::new(None) }
     }
 
-    /// Asks. An answer that was under way for long, and says that the clocks differ, counts as missing.
+    /// Makes a request. An answer that was in transit for long and reports a clock difference
+    /// counts as missing.
     fn ask<T>(&self, request: impl Fn() -> Result<T, LinkError>) -> Result<T, LinkError> {
         match request() {
             Err(error) if error.code() == Some(ProblemCode::ClockDiffers) && self.mail.is_old => {
@@ -224,7 +240,8 @@ impl MailLink {
         }
     }
 
-    /// Asks in a study. The state of the study is asked for beside what has no answer yet: the next process begins with it.
+    /// Makes a request in a study. If it has no answer yet, the state of the study is requested
+    /// too, because the next process begins with it.
     fn ask_in<T>(
         &self,
         key: &SigningKey,
@@ -238,7 +255,7 @@ impl MailLink {
         answer
     }
 
-    /// Asks as a part of an enrolment, which the next process begins anew.
+    /// Makes a request of an enrolment. The next process repeats the enrolment from its start.
     fn ask_enrolling<T>(&self, request: impl Fn() -> Result<T, LinkError>) -> Result<T, LinkError> {
         let answer = self.ask(request);
         if matches!(answer, Err(LinkError::Stopped)) {
@@ -247,7 +264,8 @@ impl MailLink {
         answer
     }
 
-    /// The state of a study as it was asked for in this process, while it is fresh. Rounds have gone on since.
+    /// Returns the state of a study that was received in this process, while it is fresh. The
+    /// elapsed time of its round is updated.
     fn known(&self, study: &str) -> Option<StudyStatus> {
         let status = self.status.borrow().clone()?;
         (status.study == study && self.mail.age_ms() < FRESH_MS).then(|| self.aged(status))
@@ -258,7 +276,7 @@ impl MailLink {
         StudyStatus { elapsed_ms, ..status }
     }
 
-    /// The time for which a round has been played now, of that when the answers came.
+    /// Returns how long a round has lasted now, given its value when the answers arrived.
     fn later(&self, elapsed_ms: Option<u64>) -> Option<u64> {
         elapsed_ms.map(|elapsed_ms| elapsed_ms.saturating_add(self.mail.age_ms()))
     }
@@ -274,18 +292,22 @@ impl Link for MailLink {
         self.mail.challenge()
     }
 
+    fn is_carried(&self) -> bool {
+        true
+    }
+
+    fn offer(&self, key: &SigningKey, request: &EnrolRequest) -> Result<Offer, LinkError> {
+        self.ask_enrolling(|| self.http.offer(key, request))
+    }
+
     fn enrol(&self, key: &SigningKey, request: &EnrolRequest) -> Result<Enrolled, LinkError> {
-        self.ask_enrolling(|| self.http.enrol(key, request))
-    }
-
-    fn config(&self, key: &SigningKey, study: &str) -> Result<SignedConfig, LinkError> {
-        let config = self.ask_enrolling(|| self.http.config(key, study))?;
+        let enrolled = self.ask_enrolling(|| self.http.enrol(key, request))?;
         self.mail.state().challenge = None; // every enrolment has its own
-        Ok(config)
+        Ok(enrolled)
     }
 
-    fn upload(&self, key: &SigningKey, to: Place<'_>, body: &[u8]) -> Result<(), LinkError> {
-        self.ask_in(key, to.study, || self.http.upload(key, to, body))
+    fn upload(&self, by: Caller<'_>, to: Place<'_>, body: &[u8]) -> Result<(), LinkError> {
+        self.ask_in(by.key, to.study, || self.http.upload(by, to, body))
     }
 
     fn has_answer(&self, key: &SigningKey, to: Place<'_>, body: &[u8]) -> bool {
@@ -294,8 +316,8 @@ impl Link for MailLink {
         self.mail.state().answers.contains_key(&id)
     }
 
-    fn handouts(&self, key: &SigningKey, study: &str, poll: Poll) -> Result<Polled, LinkError> {
-        let polled = self.ask_in(key, study, || self.http.handouts(key, study, poll))?;
+    fn handouts(&self, by: Caller<'_>, study: &str, poll: Poll) -> Result<Polled, LinkError> {
+        let polled = self.ask_in(by.key, study, || self.http.handouts(by, study, poll))?;
         Ok(match polled {
             Polled::Handout { bytes, elapsed_ms } => {
                 Polled::Handout { bytes, elapsed_ms: self.later(elapsed_ms) }
@@ -322,10 +344,10 @@ impl Link for MailLink {
 
     fn rotate(
         &self,
-        key: &SigningKey,
+        by: Caller<'_>,
         study: &str,
         request: &RotateRequest,
     ) -> Result<(), LinkError> {
-        self.ask(|| self.http.rotate(key, study, request))
+        self.ask(|| self.http.rotate(by, study, request))
     }
 }

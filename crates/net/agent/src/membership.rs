@@ -1,4 +1,4 @@
-//! Memberships: which studies an agent takes part in, at whose coordinator, under which frozen configuration.
+//! Memberships: the studies of an agent, with their coordinators and frozen configurations.
 
 use std::path::PathBuf;
 
@@ -17,7 +17,7 @@ pub struct Membership {
     pub study: String,
     /// The coordinator's address.
     pub url: String,
-    /// Certificates of an authority besides the usual.
+    /// Certificates of an additional authority.
     pub authority: Option<PathBuf>,
     /// The coordinator's key, which the enrolment token named.
     pub coordinator: PublicKey,
@@ -25,15 +25,15 @@ pub struct Membership {
     pub slot: u32,
     /// The agent's name on the roster.
     pub agent: String,
-    /// The frozen configuration.
+    /// The text of the frozen configuration.
     pub config: String,
     /// Its digest.
     pub digest: Digest,
-    /// The coordinator's signature under it.
+    /// The coordinator's signature of it.
     pub signature: Signature,
-    /// The agent's key that the coordinator knows, as far as this agent knows.
+    /// The agent's key at the coordinator, as far as this agent knows.
     pub key: PublicKey,
-    /// Root of the agent's own draws, once it is drawn or given.
+    /// Root seed of the agent's own draws, once it is drawn or given.
     pub(crate) seed: Option<u64>,
     /// The time of the coordinator's last answer, in milliseconds since 1970.
     pub contact_at_ms: u64,
@@ -48,12 +48,13 @@ impl Membership {
     /// The federation that the frozen configuration describes.
     ///
     /// # Errors
-    /// If this program cannot use it, or it is not data alone (INV-24).
+    /// If this program cannot use the configuration, or the configuration is more than data
+    /// (INV-24).
     pub fn federation(&self) -> Result<Federation, FileError> {
         Federation::received(&self.config)
     }
 
-    /// All of them, by name.
+    /// Returns all memberships, by name of the study.
     pub(crate) fn all(tx: &Transaction<'_>) -> Result<Vec<Self>, Failure> {
         let mut statement =
             tx.prepare(&format!("SELECT {COLUMNS} FROM memberships ORDER BY study"))?;
@@ -95,7 +96,7 @@ impl Membership {
         })
     }
 
-    /// Stores it anew; its `id` is not read.
+    /// Inserts the membership; its `id` is ignored.
     pub(crate) fn insert(&self, tx: &Transaction<'_>) -> Result<(), Failure> {
         let authority = self.authority.as_ref().and_then(|path| path.to_str());
         tx.execute(
@@ -129,7 +130,7 @@ impl Membership {
         Ok(())
     }
 
-    /// The coordinator knows the agent by this key.
+    /// Notes that the coordinator knows the agent by this key.
     pub(crate) fn known_by(
         &self,
         tx: &Transaction<'_>,
@@ -149,13 +150,41 @@ impl Membership {
         Ok(())
     }
 
+    /// Returns the counter of the next request, which is stored before the request leaves. Notes
+    /// the largest counter that was answered.
+    pub(crate) fn count(&self, tx: &Transaction<'_>, answered: u64) -> Result<u64, Failure> {
+        let sql = "UPDATE memberships SET counter = counter + 1, answered = max(answered, ?) WHERE id = ? RETURNING counter";
+        Ok(tx.query_row(sql, params![answered, self.id], |row| row.get(0))?)
+    }
+
+    /// Returns the counter of the last request, and the largest one that was answered.
+    pub(crate) fn counters(&self, tx: &Transaction<'_>) -> Result<(u64, u64), Failure> {
+        let sql = "SELECT counter, answered FROM memberships WHERE id = ?";
+        Ok(tx.query_row(sql, [self.id], |row| Ok((row.get(0)?, row.get(1)?)))?)
+    }
+
+    /// Notes a request that the coordinator has seen.
+    pub(crate) fn note_answered(&self, tx: &Transaction<'_>, known: u64) -> Result<(), Failure> {
+        let sql = "UPDATE memberships SET answered = ?1 WHERE id = ?2 AND answered < ?1";
+        tx.execute(sql, params![known, self.id])?;
+        Ok(())
+    }
+
+    /// Advances the counters to a request that the coordinator knows and this home may not.
+    pub(crate) fn set_forward(&self, tx: &Transaction<'_>, known: u64) -> Result<(), Failure> {
+        let sql = "UPDATE memberships SET counter = max(counter, ?1), answered = max(answered, ?1) WHERE id = ?2";
+        tx.execute(sql, params![known, self.id])?;
+        Ok(())
+    }
+
     pub(crate) fn finish(&self, tx: &Transaction<'_>) -> Result<(), Failure> {
         let sql = "UPDATE memberships SET finished = 1 WHERE id = ?";
         tx.execute(sql, [self.id])?;
         Ok(())
     }
 
-    /// The root of the agent's draws: the one that is kept, else `fresh`, which is kept from now on.
+    /// Returns the root seed of the agent's draws: the stored one, otherwise `fresh`, which is
+    /// stored now.
     pub(crate) fn settle_seed(&self, tx: &Transaction<'_>, fresh: u64) -> Result<u64, Failure> {
         let sql = "SELECT seed FROM memberships WHERE id = ? AND seed IS NOT NULL";
         let kept: Option<Vec<u8>> = tx.query_row(sql, [self.id], |row| row.get(0)).optional()?;

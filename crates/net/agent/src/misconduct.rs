@@ -1,4 +1,4 @@
-//! Misconduct of a coordinator, in words.
+//! Misconduct of a coordinator, with a description of each kind.
 
 use fedbo_ledger::Head;
 use fedbo_servers::HelperMisconduct;
@@ -6,16 +6,16 @@ use fedbo_wire::{Digest, HandoutUnreadable};
 
 use crate::reader::ReleaseDefect;
 
-/// Misconduct of a coordinator: what no correct one does.
+/// Misconduct of a coordinator: behaviour that no correct coordinator shows.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Misconduct {
-    /// The bytes are no handout of the study's coordinator.
-    #[error("what it handed out cannot be believed: {0}")]
+    /// The bytes are not a handout of the study's coordinator.
+    #[error("its handout is invalid: {0}")]
     Unreadable(#[from] HandoutUnreadable),
-    /// It is of another configuration.
+    /// The handout is of another configuration.
     #[error(
-        "it handed out a round of another configuration ({found}) than the one that was frozen ({expected})"
+        "it handed out a round of another configuration ({found}) than the frozen one ({expected})"
     )]
     OtherConfig {
         /// The configuration that the agent joined.
@@ -23,25 +23,25 @@ pub enum Misconduct {
         /// The configuration of the handout.
         found: Digest,
     },
-    /// Messages came where releases are due, or the reverse.
-    #[error("it handed out {found}, in this study it is to hand out {expected}")]
+    /// The handout has messages although releases are due, or the reverse.
+    #[error("it handed out {found}, but this study requires {expected}")]
     OtherContent {
         /// The kind of content that is due.
         expected: &'static str,
-        /// The kind of content that came.
+        /// The kind of content in the handout.
         found: &'static str,
     },
-    /// The round is none after those that the agent knows.
+    /// The round is not after those that the agent knows.
     #[error("its rounds go back: it began round {found} after round {last}")]
     RoundBack {
-        /// The newest that was known.
+        /// The newest round that the agent knew.
         last: u64,
         /// The round of the handout.
         found: u64,
     },
-    /// It says of a round that it collects, or that it does not, against the configuration.
+    /// The handout says that a round collects, or that it does not, contrary to the configuration.
     #[error(
-        "it says that round {round} {}, which is not what the configuration says", if *found { "collects vectors" } else { "collects none" }
+        "it says that round {round} {}, which contradicts the configuration", if *found { "collects vectors" } else { "collects none" }
     )]
     OtherCollection {
         /// The round.
@@ -50,7 +50,7 @@ pub enum Misconduct {
         found: bool,
     },
     /// The ledger ends earlier than before.
-    #[error("its ledger goes back: it ends at entry {found}, it did end at entry {known}")]
+    #[error("its ledger goes back: it ends at entry {found}, but ended at entry {known} before")]
     LedgerBack {
         /// The number of the last entry that the agent knew.
         known: u64,
@@ -59,7 +59,7 @@ pub enum Misconduct {
     },
     /// The ledger is not the one that the agent follows.
     #[error(
-        "its ledger has another history: it says that it ends at {found}, and what it handed out ends at {expected}"
+        "its ledger has another history: it says that it ends at {found}, but the entries that it handed out end at {expected}"
     )]
     OtherHistory {
         /// The head that the agent computed from the entries.
@@ -68,71 +68,77 @@ pub enum Misconduct {
         found: Head,
     },
     /// Entries are missing.
-    #[error("entries of its ledger are missing: entry {found} came, entry {expected} is due")]
+    #[error(
+        "entries of its ledger are missing: entry {found} arrived, but entry {expected} is due"
+    )]
     EntryMissing {
         /// The number of the entry that is due.
         expected: u64,
         /// The number of the entry that came.
         found: u64,
     },
-    /// The helper's ledger, or what was handed out of it, is not as it should be.
-    #[error("of its secure sum: {0}")]
+    /// The helper's ledger, or the part of it that was handed out, is wrong.
+    #[error("in its secure sum: {0}")]
     Helper(#[from] HelperMisconduct),
-    /// A round was released twice, in two forms.
-    #[error("it released round {round} twice, and differently")]
+    /// A round was released twice, with different contents.
+    #[error("it released round {round} twice with different contents")]
     OtherRelease {
         /// The round.
         round: u64,
     },
     /// There are more releases than the configuration says.
-    #[error("it released more than planned: entry {found} of a ledger that is to have {planned}")]
+    #[error(
+        "it released more than planned: entry {found} of a ledger with {planned} planned entries"
+    )]
     TooManyReleases {
         /// The number of releases in the configuration.
         planned: u64,
         /// The number of the entry that came.
         found: u64,
     },
-    /// A round released that does not release, or one that does did not.
+    /// A round was released that has no release by the configuration, or the reverse.
     #[error(
-        "its entry {seq} is the release of round {found}, the configuration says round {expected}"
+        "its entry {seq} is the release of round {found}, but the configuration says round {expected}"
     )]
     OtherRound {
         /// The entry.
         seq: u64,
-        /// The round that the configuration says.
+        /// The round that is due by the configuration.
         expected: u64,
         /// The round of the release that came.
         found: u64,
     },
-    /// Releases that are due are not there.
-    #[error("round {round} begins, and of the {expected} releases before it there are {found}")]
+    /// Releases that are due are missing.
+    #[error(
+        "round {round} begins, but of the {expected} releases before it there are only {found}"
+    )]
     ReleaseMissing {
         /// The round.
         round: u64,
         /// The number of releases that are due by the configuration.
         expected: u64,
-        /// The number of releases that there are.
+        /// The number of releases found.
         found: u64,
     },
     /// A round that has not begun was released.
-    #[error("round {round} begins, and round {found} is released already")]
+    #[error("round {round} begins, but round {found} is already released")]
     ReleaseEarly {
         /// The round that begins.
         round: u64,
         /// The round of the release.
         found: u64,
     },
-    /// A release is charged with something else than the configuration says.
+    /// A release is charged with another event than the configured one.
     #[error(
-        "it charged the release of round {round} with another event than the configuration says, so it spends of the budget \
-         what is not known"
+        "it charged the release of round {round} with another event than the configuration says, so the cost of the release \
+         is unknown"
     )]
     OtherEvent {
         /// The round.
         round: u64,
     },
     /// A release cannot be used.
-    #[error("its release of round {round} is none: {source}")]
+    #[error("its release of round {round} is invalid: {source}")]
     Release {
         /// The round.
         round: u64,

@@ -8,65 +8,101 @@ use fedbo_space::Point;
 use fedbo_storage::Told;
 use fedbo_wire::{Problem, StudyState};
 
-use crate::{BudgetReached, Misconduct};
+use crate::{BudgetReached, Misconduct, TakenOver};
 
-/// Something that an agent does or meets beside its trials; displayed in a sentence.
+/// An event of a run besides its trials; displayed as one sentence.
 #[derive(Clone, Copy, Debug)]
 pub enum Notice<'a> {
-    /// The run begins; the study promises this of what is sent, in one sentence.
+    /// The run begins. The text describes the protection of the agent's uploads in one sentence.
     StudyOpened(&'a str),
-    /// The study's rounds are so short that when the agent speaks shows how long its trials take; said in one sentence.
+    /// The study's rounds are so short that the times of the agent's requests show how long its
+    /// trials take. The text says so in one sentence.
     RoundsAreShort(&'a str),
-    /// A round began; nothing is sent in it if the flag is false.
+    /// The ε of the study's promise is so large that it protects hardly anybody. The text says so
+    /// in one sentence.
+    WeakProtection(&'a str),
+    /// A round began. If the flag is false, nothing is sent in it.
     RoundBegan(u64, bool),
     /// The coordinator has the upload of a round.
     UploadSent(u64),
-    /// The upload of a round came too late, or is not collected; the agent goes on.
+    /// The upload of a round came too late, or is not collected; the agent continues.
     UploadMissed(u64, &'a Problem),
-    /// The coordinator lost the upload of a round, and was sent the same once more.
+    /// The coordinator lost the upload of a round, and the same bytes were sent again.
     UploadResent(u64),
     /// There was no answer; the request is repeated after this time.
     Retrying(&'a str, Duration),
-    /// The study waits to begin, or is paused; said once each time.
+    /// The study waits to begin, or is paused. Reported once each time.
     StudyWaits(StudyState),
-    /// At a free pace: the agent's plan is done, and its last upload waits for a window. Said once a run.
+    /// A round waits for the study's helper: nothing is charged or sent until it has answered.
+    /// Reported once per round.
+    HelperAwaited(u64),
+    /// At a free pace: the agent's plan is done, and its last upload waits for a window. Reported
+    /// once per run.
     WaitsToDeliver,
-    /// The agent's own budget allows no upload any more; it goes on with what others release. Said once a run.
+    /// The agent's own budget allows no further upload; the agent continues with the releases of
+    /// others. Reported once per run.
     BudgetReached(&'a BudgetReached),
+    /// A coordinator has uploads of this agent that its home did not know; they are charged now.
+    TakenOver(&'a TakenOver),
+    /// The coordinator of a study has forgotten requests that it answered: it was restored from a
+    /// backup. The numbers are the last request that it knows, and the last one that it answered.
+    CoordinatorSetBack(&'a str, u64, u64),
+    /// The coordinator of another study could not be asked for its account of this agent, for this
+    /// reason.
+    AccountUnchecked(&'a str, &'a str),
     /// A part of a handout does not fit this agent and is not used.
     Refused(&'a UpdateRejected),
-    /// The coordinator did what none may do; the run ends.
+    /// The coordinator is guilty of misconduct; the run ends.
     CoordinatorRefused(&'a Misconduct),
 }
 
 impl fmt::Display for Notice<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
-            Self::StudyOpened(text) | Self::RoundsAreShort(text) => f.write_str(text),
+            Self::StudyOpened(text) | Self::RoundsAreShort(text) | Self::WeakProtection(text) => {
+                f.write_str(text)
+            }
             Self::RoundBegan(round, true) => write!(f, "round {round}"),
             Self::RoundBegan(round, false) => write!(f, "round {round}, nothing is sent in it"),
             Self::UploadSent(round) => write!(f, "round {round}: sent"),
             Self::UploadMissed(round, why) => {
-                write!(f, "round {round} goes on without this agent: {}", why.message)
+                write!(f, "round {round} continues without this agent: {}", why.message)
             }
             Self::UploadResent(round) => {
-                write!(f, "round {round}: sent once more, as the coordinator asked for it")
+                write!(f, "round {round}: sent again, as the coordinator asked for it")
             }
             Self::Retrying(why, next) => {
                 write!(f, "{why}; trying again in {:.1} s", next.as_secs_f64())
             }
             Self::StudyWaits(state) => write!(f, "the study is {state}"),
+            Self::HelperAwaited(round) => {
+                write!(
+                    f,
+                    "round {round} waits for the study's helper: nothing is charged until it answers"
+                )
+            }
             Self::WaitsToDeliver => {
-                f.write_str("all trials are done; what they showed last is sent in the next window")
+                f.write_str("all trials are done; the last upload is sent in the next window")
             }
             Self::BudgetReached(reached) => write!(f, "nothing more is sent: {reached}"),
+            Self::TakenOver(new) => write!(f, "{new}"),
+            Self::CoordinatorSetBack(study, known, answered) => write!(
+                f,
+                "the coordinator of study {study:?} knows only request {known} of this agent, but has answered request \
+                 {answered}: it was restored from a backup"
+            ),
+            Self::AccountUnchecked(study, why) => write!(
+                f,
+                "cannot ask the coordinator of study {study:?} for this agent's uploads ({why}); if this home was restored \
+                 from an older copy, its account may be too low: run `fedbo agent reconcile` before you continue"
+            ),
             Self::Refused(rejected) => write!(f, "{rejected}"),
             Self::CoordinatorRefused(misconduct) => write!(f, "{misconduct}"),
         }
     }
 }
 
-/// Hears what an agent does. What it hears is durable already.
+/// Observes a run. Every reported event is already durable.
 pub trait Observer {
     /// A trial is about to be evaluated.
     fn trial_started(&self, trial: &Trial, point: &Point) {
@@ -84,7 +120,7 @@ pub trait Observer {
     }
 }
 
-/// Watches nothing.
+/// An observer that ignores everything.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Silent;
 

@@ -1,50 +1,55 @@
-//! The instants at which an agent speaks in a round: they follow from the slot and the round alone (INV-12).
+//! The instants of an agent's requests in a round: they depend on the slot and the round alone
+//! (INV-12).
 //!
-//! The duration of a trial often says what came of it. So nothing leaves an agent when a trial ends: what it made of
-//! the round is sent at the round's set instant, and before that instant nothing is asked. A trial that is not done by
-//! then makes the agent a straggler of the round: nothing is sent for it, and the agent speaks again at the next
-//! boundary of rounds. An observer learns whether the trial was done in time, which an upload that is missing shows in
-//! any case, and nothing finer.
+//! The duration of a trial often reveals its result. So an agent sends nothing when a trial ends:
+//! the round's upload is sent at the round's set instant, and the agent does not poll before it. If
+//! the trial is not done by then, the agent becomes a straggler of the round: it sends nothing for
+//! it, and resumes at the next round boundary. An observer learns whether the trial was done in
+//! time, which a missing upload shows in any case, and nothing finer.
 //!
-//! When a round began is known from answers that nobody signs. Whoever can change them moves the instants of a round, and so
-//! chooses which question the upload answers, one a round: was the trial done by then.
+//! The start of a round is known from unsigned answers. Anybody able to change them moves the
+//! instants of a round, and so chooses one question per round that the upload answers: whether the
+//! trial was done by a given time.
 //!
-//! Pure: times arrive as arguments, in milliseconds of a clock that never goes back.
+//! Pure: times are arguments, in milliseconds of a monotonic clock.
 
 use std::time::Duration;
 
 use fedbo_federation::{Federation, Network};
 use fedbo_wire::{Digest, StudyState, digest};
 
-/// The longest time at the end of the collecting time that is left for an upload to arrive.
+/// Maximum time left at the end of the collecting time for an upload to arrive.
 const MARGIN_MS: u64 = 10_000;
-/// The longest time before that margin over which the agents' instants are spread.
+/// Maximum time before that margin over which the agents' instants are spread.
 const WINDOW_MS: u64 = 10_000;
-/// The longest time until a second attempt, and between later ones.
+/// Maximum time until a second attempt, and between later ones.
 const RETRY_MS: (u64, u64) = (2_000, 60_000);
-/// The least delay of a beginning that is heard of again to be that of the round begun anew. Less is the way of the answer.
+/// Minimum delay of a round's start that counts as a restarted round. Smaller delays are network
+/// latency.
 const BEGUN_ANEW_MS: u64 = 500;
-/// An attempt is made at its instant, or up to this much later; a process that was away longer waits for the next one.
+/// An attempt is made at its instant or up to this much later. A process that was away longer waits
+/// for the next instant.
 const PUNCTUAL_MS: u64 = 1_000;
-/// Parts of a round at which an agent asks whether a study has begun.
+/// Number of polls per round while a study waits to begin.
 const WAITING_PARTS: u64 = 4;
-/// A round has begun no longer ago than its own time and this: that of a poll.
+/// A round began at most its own duration plus this long ago. This is the duration of a poll.
 const POLL_MS: u64 = 25_000;
-/// The longest time after the end of a window over which agents at a free pace ask for the next, and the number that tells these draws from
-/// those of attempts.
+/// Maximum time after the end of a window over which agents at a free pace spread their polls for
+/// the next. `ASK` distinguishes these draws from those of attempts.
 const ASK_WINDOW_MS: u64 = 10_000;
 const ASK: u32 = u32::MAX;
-/// Between two polls of an agent at a free pace, where a window is over and its handout is not there yet: a quarter of a window, but not less
-/// or more than this; and where no windows pass, not more than that.
+/// Bounds of the pause between two polls at a free pace while a window is over and its handout is
+/// late: a quarter of a window within `ASK_PAUSE_MS`. While no windows pass, the upper bound is
+/// `ASK_WAITING_MS`.
 const ASK_PAUSE_MS: (u64, u64) = (50, 1_000);
 const ASK_WAITING_MS: u64 = 15_000;
-/// More agents than these do not wait for the end of a round by polls that stay open.
+/// If there are more agents than this, they do not hold polls open until the end of a round.
 const CROWD: u32 = 1_000;
-/// Agents in a millisecond of the time over which the instants of many are spread.
+/// Agents per millisecond of the time over which the instants of a crowd are spread.
 const AGENTS_A_MS: u64 = 2;
-/// The number that tells the draws of an agent's question before the end of the collecting time from others.
+/// Distinguishes the draws for an agent's poll before the end of the collecting time from others.
 const CHECK: u32 = u32::MAX - 1;
-/// Rounds that are shorter tell more of trials than their owners may expect.
+/// Rounds shorter than this reveal more about trials than their owners may expect.
 const SHORT_MS: u64 = 10_000;
 
 /// The instants of one agent in one study.
@@ -58,7 +63,8 @@ pub(crate) struct Pace {
     known: Known,
 }
 
-/// The round that is being played, as far as the agent knows, and when it began. Before anything is heard the study waits.
+/// The current round and its start, as far as the agent knows. The study waits until the first
+/// report.
 #[derive(Clone, Copy, Debug)]
 struct Known {
     round: u64,
@@ -69,18 +75,18 @@ struct Known {
 /// The time at which an upload is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Instant {
-    /// At once when it is made: the study has no set instants.
+    /// Immediately when it is made: the study has no set instants.
     Free,
     /// At this time.
     At(u64),
-    /// Not known before the study plays rounds.
+    /// Unknown until the study plays rounds.
     Unknown,
-    /// It is too late: a later round is being played.
+    /// Too late: a later round is being played.
     Over,
 }
 
 impl Pace {
-    /// Of the agent in a slot of so many.
+    /// State of the agent in slot `slot` of `n_agents`.
     pub(crate) fn new(
         config: Digest,
         (slot, n_agents): (u32, u32),
@@ -97,13 +103,21 @@ impl Pace {
         }
     }
 
-    /// Time that is left for an upload to arrive.
-    fn margin_ms(&self) -> u64 {
-        (self.network.collect_ms.unwrap_or(0) / 4).min(MARGIN_MS)
+    /// Longest pause before a retry: half of the round's collecting time, so that an agent is back
+    /// in time once a server is.
+    pub(crate) fn longest_pause(&self) -> Duration {
+        const SHORTEST: Duration = Duration::from_millis(500);
+        let collect_ms = self.network.collect_ms_of(self.known.round);
+        collect_ms.map_or(Duration::MAX, |ms| Duration::from_millis(ms / 2).max(SHORTEST))
     }
 
-    /// The time over which the instants of all agents are spread, of which they need so much if they are few: many need more, but not more than
-    /// `most`.
+    /// Time reserved for an upload of a round to arrive.
+    fn margin_ms(&self, round: u64) -> u64 {
+        (self.network.collect_ms_of(round).unwrap_or(0) / 4).min(MARGIN_MS)
+    }
+
+    /// Time over which the instants of all agents are spread: `few` for few agents; as much as a
+    /// crowd needs, up to `most`, for many.
     fn spread_ms(&self, few: u64, most: u64) -> u64 {
         match self.is_crowd() {
             true => few.max((u64::from(self.n_agents) / AGENTS_A_MS).min(most)),
@@ -111,8 +125,9 @@ impl Pace {
         }
     }
 
-    /// Notes what an answer says of the study, which nobody has signed: rounds go on only, no round that the study has not is
-    /// believed, and the beginning of one moves only when it begins anew. Returns whether instants have changed.
+    /// Notes the state of the study from an unsigned answer. Rounds only advance, a round that the
+    /// study does not have is not believed, and the start of a round moves only if the round
+    /// restarts. Returns true if instants have changed.
     pub(crate) fn heard(
         &mut self,
         round: u64,
@@ -120,7 +135,8 @@ impl Pace {
         elapsed_ms: Option<u64>,
         now_ms: u64,
     ) -> bool {
-        // One after the last is that of a study that is over. A coordinator that is about to play does not yet say since when.
+        // The round after the last means that the study is over. A coordinator that is about to
+        // play does not report the elapsed time yet.
         let is_of_use = elapsed_ms.is_some() || !plays(state);
         if round < self.known.round || round > self.last_round + 1 || !is_of_use {
             return false;
@@ -137,15 +153,17 @@ impl Pace {
         false
     }
 
-    /// Notes that a round is being played, as a handout says that was verified: whatever was heard before.
+    /// Notes that a round is being played according to a verified handout, regardless of earlier
+    /// reports.
     pub(crate) fn began(&mut self, round: u64, elapsed_ms: u64, now_ms: u64) {
         self.begin(round, StudyState::Running, elapsed_ms, now_ms);
     }
 
-    /// Sets the round and its beginning. Nobody signs the elapsed time, so the beginning is bounded: not before that of the round that was
-    /// known, and not longer ago than a round takes.
+    /// Sets the round and its start. The elapsed time is unsigned, so the start is bounded: not
+    /// before the start of the previously known round, and not longer ago than a round and a poll
+    /// take.
     fn begin(&mut self, round: u64, state: StudyState, elapsed_ms: u64, now_ms: u64) {
-        let elapsed_ms = elapsed_ms.min(self.network.round_ms.saturating_add(POLL_MS));
+        let elapsed_ms = elapsed_ms.min(self.network.round_ms_of(round).saturating_add(POLL_MS));
         self.known = Known {
             round,
             began_ms: now_ms.saturating_sub(elapsed_ms).max(self.known.began_ms),
@@ -153,12 +171,13 @@ impl Pace {
         };
     }
 
-    /// The state of the study, as was heard last.
+    /// Returns the last reported state of the study.
     pub(crate) fn state(&self) -> StudyState {
         self.known.state
     }
 
-    /// Returns true if an upload of a round may be sent: one that was made in time before (`is_made`), or else one that is made now.
+    /// Returns true if an upload of a round may be sent. If `is_made`, it was made in time before;
+    /// otherwise it is made now.
     pub(crate) fn takes(&self, round: u64, is_made: bool, now_ms: u64) -> bool {
         match self.upload_at(round) {
             Instant::Free => true,
@@ -172,10 +191,10 @@ impl Pace {
         self.attempt_at(round, 0)
     }
 
-    /// Returns the instant of an attempt to send a round's upload: later ones follow from the first, the slot, the
-    /// round and their number.
+    /// Returns the instant of an attempt to send a round's upload. Later attempts follow from the
+    /// first, the slot, the round and their number.
     pub(crate) fn attempt_at(&self, round: u64, attempt: u32) -> Instant {
-        let Some(collect_ms) = self.network.collect_ms else {
+        let Some(collect_ms) = self.network.collect_ms_of(round) else {
             return Instant::Free;
         };
         let known = self.known;
@@ -185,7 +204,7 @@ impl Pace {
         if !plays(known.state) {
             return Instant::Unknown;
         }
-        let margin = self.margin_ms();
+        let margin = self.margin_ms(round);
         let window = self.spread_ms((collect_ms / 4).min(WINDOW_MS), collect_ms / 2);
         let first = collect_ms - margin - window + self.draw(round, 0, window);
         let waits = (1..=attempt).map(|attempt| self.wait_ms(round, attempt));
@@ -193,15 +212,16 @@ impl Pace {
         Instant::At(known.began_ms.saturating_add(first).saturating_add(later))
     }
 
-    /// Time from the attempt before to this one.
+    /// Time from the previous attempt to this one.
     fn wait_ms(&self, round: u64, attempt: u32) -> u64 {
         let doubled = 1_u64.checked_shl(attempt - 1).unwrap_or(u64::MAX);
-        let shortest = RETRY_MS.0.min(self.margin_ms() / 4).max(50);
+        let shortest = RETRY_MS.0.min(self.margin_ms(round) / 4).max(50);
         let longest = shortest.saturating_mul(doubled).min(RETRY_MS.1);
         longest / 2 + self.draw(round, attempt, longest / 2)
     }
 
-    /// The first attempt from `attempt` on that is still to be made, and when: instants that have passed are not made up for.
+    /// Returns the first attempt from `attempt` on that is still to be made, and its instant.
+    /// Missed instants are skipped.
     pub(crate) fn due(&self, round: u64, attempt: u32, now_ms: u64) -> (u32, Instant) {
         let mut attempt = attempt;
         let Instant::At(mut at) = self.attempt_at(round, attempt) else {
@@ -214,8 +234,9 @@ impl Pace {
         (attempt, Instant::At(at))
     }
 
-    /// From when on an agent may ask for what is next, after a trial of a round ended now: from the round's instant on, or, if that has
-    /// passed, from the next boundary of rounds on. Nothing of when a trial ended is finer than that.
+    /// Returns the earliest time of a poll after a trial of a round ended now: the round's instant
+    /// or, if that has passed, the next round boundary. The end of a trial is not observable more
+    /// precisely than that.
     pub(crate) fn asks_from(&self, round: u64, now_ms: u64) -> u64 {
         if self.network.collect_ms.is_none() {
             return now_ms;
@@ -235,8 +256,8 @@ impl Pace {
         began_ms.saturating_add(passed.saturating_mul(step))
     }
 
-    /// The time at which an agent at a free pace asks next: soon after the end of the window that is being played, or, if that has passed or no
-    /// windows pass, after a pause.
+    /// Returns the time of the next poll at a free pace: soon after the end of the current window
+    /// or, if that has passed or no windows pass, after a pause.
     pub(crate) fn asks_next(&self, now_ms: u64) -> u64 {
         let Network { round_ms, .. } = self.network;
         let known = self.known;
@@ -251,18 +272,21 @@ impl Pace {
         later.max(self.asks_after())
     }
 
-    /// An instant soon after the end of the round that is being played.
+    /// Returns an instant soon after the end of the current round.
     fn asks_after(&self) -> u64 {
         let round_ms = self.network.round_ms;
         let spread = self.spread_ms((round_ms / 10).min(ASK_WINDOW_MS), round_ms / 4);
-        let end = self.known.began_ms.saturating_add(round_ms);
+        let end = self.known.began_ms.saturating_add(self.network.round_ms_of(self.known.round));
         end.saturating_add(self.draw(self.known.round, ASK, spread))
     }
 
-    /// The time at which an agent that has nothing else to do asks again, having asked last at `asked_ms`: where many would wait for the end of
-    /// a round by polls that stay open, each asks at two instants instead, while an upload that was lost can still be sent again, and after the
-    /// round. Where that is late, they ask again now and then. An agent that has only the handout of an earlier round (`has`) asks at once. `None`
-    /// where they are few, or rounds have no set instants.
+    /// Returns the time of the next poll of an idle agent that polled last at `asked_ms`; `None` if
+    /// there are few agents, or rounds have no set instants.
+    ///
+    /// In a crowd, agents do not hold polls open until the end of a round. Each polls at two
+    /// instants instead: while a lost upload can still be sent again, and after the round. If the
+    /// round is late, it polls again after pauses. An agent that has only the handout of an earlier
+    /// round (`has`) polls immediately.
     pub(crate) fn asks_again(
         &self,
         has: Option<u64>,
@@ -277,7 +301,7 @@ impl Pace {
             let again = asked_ms.map(|asked| asked.saturating_add(ASK_WAITING_MS));
             return Some(again.unwrap_or(now_ms));
         }
-        let margin = self.margin_ms();
+        let margin = self.margin_ms(self.known.round);
         let closes = self.closes_at();
         let drawn = self.draw(self.known.round, CHECK, margin / 2);
         let check = closes.saturating_sub(margin).saturating_add(drawn);
@@ -291,28 +315,30 @@ impl Pace {
         }
     }
 
-    /// Returns true if the agents are too many to wait by polls that stay open.
+    /// Returns true if there are too many agents to hold polls open.
     pub(crate) fn is_crowd(&self) -> bool {
         self.n_agents > CROWD
     }
 
-    /// The pause of each of many agents between two questions, while what they wait for is late.
+    /// Returns the pause of an agent in a crowd between two polls, while the awaited answer is
+    /// late.
     pub(crate) fn crowds_pause(&self) -> u64 {
         let (_, shortest) = ASK_PAUSE_MS;
         self.spread_ms(shortest, self.network.round_ms / 4).clamp(shortest, ASK_WAITING_MS)
     }
 
-    /// The round that is being played, as far as is known.
+    /// Returns the current round, as far as is known.
     pub(crate) fn round(&self) -> u64 {
         self.known.round
     }
 
-    /// The time at which vectors of the round are no longer taken.
+    /// Returns the end of the time for collecting the round's vectors.
     pub(crate) fn closes_at(&self) -> u64 {
-        self.known.began_ms.saturating_add(self.network.collect_ms.unwrap_or(u64::MAX))
+        let collect_ms = self.network.collect_ms_of(self.known.round);
+        self.known.began_ms.saturating_add(collect_ms.unwrap_or(u64::MAX))
     }
 
-    /// A number from 0 to `below`, drawn from public things alone.
+    /// Draws a number in `0..below` from public values alone.
     fn draw(&self, round: u64, attempt: u32, below: u64) -> u64 {
         let parts: [&[u8]; 4] = [
             &self.config.0,
@@ -332,16 +358,17 @@ fn plays(state: StudyState) -> bool {
     matches!(state, StudyState::Running | StudyState::Finished)
 }
 
-/// Returns a warning where the rounds of a study are so short that the times at which its agents speak show how long their
-/// trials take.
+/// Returns a warning if the rounds of a study are so short that the times of its agents' requests
+/// show how long their trials take.
 #[must_use]
 pub fn short_rounds(federation: &Federation) -> Option<String> {
     let Network { round_ms, collect_ms, .. } = federation.network;
     (collect_ms.is_some() && round_ms < SHORT_MS).then(|| {
         let seconds = Duration::from_millis(round_ms).as_secs_f64();
         format!(
-            "the rounds of this study last {seconds} s, and the time at which this agent speaks shows to so many seconds how long \
-             its trials take: where that says what came of them, ask the operator for a study with network.round_s of {} or more",
+            "the rounds of this study last {seconds} s, and the times of this agent's requests show with that precision how \
+             long its trials take; if the duration of a trial reveals its result, ask the operator for a study with \
+             network.round_s of {} or more",
             SHORT_MS / 1000
         )
     })
@@ -352,7 +379,7 @@ mod tests {
     use super::*;
 
     fn pace(collect_ms: Option<u64>) -> Pace {
-        let network = Network { round_ms: 60_000, collect_ms, is_sharded: false };
+        let network = Network { round_ms: 60_000, collect_ms, extra_ms: 0, is_sharded: false };
         Pace::new(Digest([3; 32]), (2, 10), network, 40)
     }
 
@@ -363,7 +390,7 @@ mod tests {
         }
     }
 
-    /// Hears of a round that has been played for so long.
+    /// Reports that a round began `elapsed_ms` ago.
     fn heard(pace: &mut Pace, round: u64, elapsed_ms: u64, now_ms: u64) -> bool {
         pace.heard(round, StudyState::Running, Some(elapsed_ms), now_ms)
     }
@@ -388,7 +415,8 @@ mod tests {
         }
     }
 
-    /// Many agents send over half of the collecting time, and leave time to arrive; they ask before it ends and after the round.
+    /// A crowd sends over half of the collecting time and leaves time to arrive. It polls before
+    /// that time ends and after the round.
     #[test]
     fn many_agents_are_spread_further_and_hold_no_polls_open() {
         let (mut sent, mut asked) = (Vec::new(), Vec::new());
@@ -420,6 +448,29 @@ mod tests {
         assert_eq!(relayed.asks_again(None, None, 700), None, "no instants");
     }
 
+    /// Round 0 holds all initial trials, so its instants are later by the extra time. Those of
+    /// other rounds are not. No round is believed to be longer than it is.
+    #[test]
+    fn round_0_has_time_for_the_initial_trials() {
+        let mut pace = pace(Some(54_000));
+        pace.network.extra_ms = 2 * 60_000;
+        heard(&mut pace, 0, u64::MAX, 1_000_000);
+        assert_eq!(pace.known.began_ms, 1_000_000 - 180_000 - 25_000);
+        heard(&mut pace, 0, 0, 2_000_000);
+        let instant = at(pace.upload_at(0)) - 2_000_000;
+        assert!((154_000..=164_000).contains(&instant), "{instant}");
+        assert_eq!(pace.closes_at(), 2_174_000);
+        assert!(
+            pace.takes(0, false, 2_150_000),
+            "a trial that ends in the third part of the round is in time"
+        );
+        assert_eq!(pace.asks_from(0, 2_175_000), 2_180_000);
+        heard(&mut pace, 1, 0, 2_180_000);
+        let instant = at(pace.upload_at(1)) - 2_180_000;
+        assert!((34_000..=44_000).contains(&instant), "{instant}");
+        assert_eq!(pace.closes_at(), 2_234_000);
+    }
+
     #[test]
     fn attempts_follow_from_their_number_and_are_not_made_up_for() {
         let mut pace = pace(Some(54_000));
@@ -435,7 +486,7 @@ mod tests {
         assert!(at(due) + 1_000 >= away && n >= 4);
     }
 
-    /// However long a trial takes, what is asked after it comes at the round's instant or at a boundary.
+    /// However long a trial takes, the poll after it comes at the round's instant or at a boundary.
     #[test]
     fn the_end_of_a_trial_is_rounded_up() {
         let mut pace = pace(Some(54_000));
@@ -468,25 +519,26 @@ mod tests {
             assert_eq!(pace.asks_from(0, 20_000), 30_000);
             assert!(!pace.heard(0, StudyState::Waiting, None, 20_000));
         }
-        // It is about to begin, and its coordinator does not yet say when.
+        // The study is about to begin, and its coordinator does not report the start yet.
         assert!(!pace.heard(0, StudyState::Running, None, 50_000));
         assert_eq!(pace.upload_at(0), Instant::Unknown);
         assert!(heard(&mut pace, 0, 3, 50_003));
         let first = at(pace.upload_at(0));
         assert!(first >= 84_000);
-        // A paused round goes on as it was, or begins anew, a moment later too.
+        // A paused round resumes with its old start, or restarts, even if only a moment later.
         for (elapsed_ms, later) in [(10_000, 0), (9_900, 100)] {
             assert!(!pace.heard(0, StudyState::Paused, Some(5_000), 55_000));
             assert_eq!(pace.upload_at(0), Instant::Unknown);
             heard(&mut pace, 0, elapsed_ms, 60_000);
             assert_eq!(at(pace.upload_at(0)), first + later);
         }
-        // A round that is over is over in a study that is paused, too.
+        // A round that is over is also over while the study is paused.
         assert!(pace.heard(1, StudyState::Paused, Some(0), 70_000));
         assert_eq!(pace.upload_at(0), Instant::Over);
     }
 
-    /// Nobody signs since when a round is played: who lies about it makes a round later, or an agent late for one.
+    /// The start of a round is unsigned: a false one can only delay a round, or make an agent late
+    /// for one.
     #[test]
     fn the_beginning_of_a_round_moves_only_when_it_begins_anew() {
         let mut pace = pace(Some(54_000));
@@ -494,12 +546,13 @@ mod tests {
         assert_eq!(pace.known.began_ms, 1_000_000 - 85_000);
         assert!(heard(&mut pace, 3, 0, 1_000_000));
         let first = at(pace.upload_at(3));
-        // The same answer again, a little slower; one that lies; one of a coordinator that stands still for hours.
+        // The same answer again, a little slower; a false one; one of a coordinator that stalls for
+        // hours.
         for (elapsed_ms, now_ms) in [(10, 1_000_040), (90_000, 1_000_500), (9_000_000, 9_999_999)] {
             assert!(!heard(&mut pace, 3, elapsed_ms, now_ms));
             assert_eq!(at(pace.upload_at(3)), first);
         }
-        assert!(!heard(&mut pace, 2, 0, 1_020_000), "rounds go on only");
+        assert!(!heard(&mut pace, 2, 0, 1_020_000), "rounds only advance");
         assert!(heard(&mut pace, 3, 0, 1_020_000));
         assert_eq!(at(pace.upload_at(3)), first + 20_000);
         // The next round began no earlier than this one.

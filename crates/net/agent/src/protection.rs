@@ -1,12 +1,12 @@
-//! The promise of a study for what its agents send, in one sentence, and the studies that an agent with a budget stays
-//! out of (INV-25).
+//! The promise of a study for its agents' uploads, in one sentence, and the studies that an agent
+//! with a budget stays out of (INV-25).
 
 use fedbo_federation::{Collaboration, Federation, PrivacyPlan, Protection};
 use fedbo_privacy::accounting::Mode;
 
 use crate::RunError;
 
-/// A study whose uploads are not charged as the default mode charges them.
+/// A kind of study that does not charge uploads as the default mode does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Unprotected {
@@ -21,7 +21,7 @@ pub enum Unprotected {
 }
 
 impl Unprotected {
-    /// Returns the property of this study that stands in the way of a budget, if there is one.
+    /// Returns the property of this study that rules out a budget, if there is one.
     #[must_use]
     pub fn of(federation: &Federation) -> Option<Self> {
         match &federation.collaboration {
@@ -35,7 +35,7 @@ impl Unprotected {
         }
     }
 
-    /// Returns a description of the study, which stands after its name.
+    /// Returns a description of the study, to be placed after its name.
     fn what(self) -> &'static str {
         match self {
             Self::Relayed => "relays every message to every agent and charges nothing",
@@ -44,7 +44,7 @@ impl Unprotected {
                 "draws its noise from a seed (privacy.simulate = true), which protects nobody, and charges nothing"
             }
             Self::Paper => {
-                "promises only what its paper does (privacy.mode = \"paper\"), which is less than the default mode"
+                "gives only the guarantee of its paper (privacy.mode = \"paper\"), which is weaker than that of the default mode"
             }
         }
     }
@@ -56,8 +56,8 @@ impl std::fmt::Display for Unprotected {
     }
 }
 
-/// Describes the protection of what an agent sends in a study, in one sentence: with its ε, δ, number of releases, q
-/// and z where there is a promise.
+/// Describes the protection of an agent's uploads in a study, in one sentence, with ε, δ, number of
+/// releases, q and z if there is a promise.
 #[must_use]
 pub fn protection(federation: &Federation) -> String {
     let not_private = |why: &str| format!("the messages of this study are not private: {why}");
@@ -67,7 +67,7 @@ pub fn protection(federation: &Federation) -> String {
             let sent = settings.messages_are().trim_end_matches(',');
             let windows = match federation.free {
                 Some(_) => {
-                    "; all see in which windows an agent has news, and so roughly how long its trials take"
+                    "; all agents see in which windows an agent sends, and so roughly how long its trials take"
                 }
                 None => "",
             };
@@ -84,17 +84,22 @@ pub fn protection(federation: &Federation) -> String {
     }
 }
 
-/// Above this δ a promise is remarked upon: δ bounds the chance that it does not hold.
+/// Returns a warning if the ε of a study's promise is so large that it protects hardly anybody.
+#[must_use]
+pub fn weak_protection(federation: &Federation) -> Option<String> {
+    federation.privacy()?.paid_claim()?.warning()
+}
+
+/// A promise with a larger δ gets a remark: δ bounds the chance that it does not hold.
 const DELTA_LARGE: f64 = 1e-2;
 
 fn charged(plan: &PrivacyPlan, federation: &Federation) -> String {
     let Some(claim) = plan.paid_claim() else {
-        return "the budget of this study pays for no release, so nothing is released of what is sent"
-            .to_owned();
+        return "the budget of this study covers no release, so no upload is released".to_owned();
     };
     let [(_, q), (_, z), _] = plan.parameters();
     let but = match claim.delta > DELTA_LARGE {
-        true => "; a delta as large as this promises hardly anything",
+        true => "; such a large delta gives almost no guarantee",
         false => "",
     };
     let (n, of, public) = match &federation.free {
@@ -106,17 +111,17 @@ fn charged(plan: &PrivacyPlan, federation: &Federation) -> String {
                 free.windows,
                 seconds(federation.network.round_ms)
             ),
-            "; in which of them an agent takes part is public, and so is roughly how long its trials take",
+            "; an agent's participation in a release is public, and so is roughly how long its trials take",
         ),
     };
     let trusted = match federation.file().secure_sum {
         None => "the coordinator is trusted with the vectors themselves",
         Some(_) => {
-            "neither of the two servers sees a vector, both together would; who uploads is known to both"
+            "neither of the two servers sees a vector, but both together would; both know which agents upload"
         }
     };
     format!(
-        "what is sent in this study is protected by differential privacy: {claim}, in {n} {of} of q = {q:?} and z = {z:?}; \
+        "uploads of this study are protected by differential privacy: {claim}, in {n} {of} with q = {q:?} and z = {z:?}; \
          {trusted}{public}{but}",
     )
 }
@@ -126,7 +131,8 @@ fn seconds(ms: u64) -> f64 {
     ms as f64 / 1e3
 }
 
-/// Checks that an agent may send to this study: it has no budget, the study charges what it releases, or its owner has named it (INV-25).
+/// Checks that an agent may send to this study: it has no budget, the study charges its releases,
+/// or the agent's owner has named the study (INV-25).
 pub(crate) fn check(
     study: &str,
     federation: &Federation,

@@ -1,4 +1,4 @@
-//! The reader of releases, and its checks of each.
+//! The reader of releases, with its checks of each release.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,21 +7,23 @@ use fedbo_federation::{Arm, Protection, ReleaseMechanism, ReleasePlan};
 use fedbo_privacy::mechanism::{NoiseSource, SecureNoise, Server};
 use fedbo_protocol::{Aggregate, AggregateContent, MechanismFailed, Release, RoundMechanism};
 
-/// Reads the bytes of a round's release.
+/// A function that reads the bytes of a round's release.
 type Restore = dyn Fn(u64, &[u8]) -> Result<Aggregate, MechanismFailed> + Send + Sync;
 
-/// The witnesses of a server in a round's release, and what their standard deviation is to be.
+/// A function that returns the witnesses of each server in a round's release, with their expected
+/// standard deviation.
 type ServerWitnesses =
     dyn Fn(u64, &[u8]) -> Result<Vec<(&'static str, Vec<f64>, f64)>, MechanismFailed> + Send + Sync;
 
-/// The releases of a study, as its configuration says that they are made.
+/// Reads the releases of a study, as its configuration describes them.
 pub(crate) struct Reader {
     restore: Box<Restore>,
-    /// The witnesses of each server of a secure sum, by name, with the standard deviation of one noise; none where one coordinator sums.
+    /// The witnesses of each server of a secure sum, by name, with the standard deviation of one
+    /// server's noise; `None` if one coordinator sums.
     servers: Option<Box<ServerWitnesses>>,
     n_regions: usize,
     n_features: usize,
-    /// Bytes of a release at most.
+    /// Maximum size of a release in bytes.
     pub(crate) bytes_max: u64,
 }
 
@@ -32,47 +34,47 @@ impl fmt::Debug for Reader {
     }
 }
 
-/// A release that no mechanism makes.
+/// A defect of a release that no mechanism produces.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReleaseDefect {
-    /// It is none of the study's mechanism.
+    /// The bytes are not a release of the study's mechanism.
     #[error(transparent)]
     Bytes(#[from] MechanismFailed),
-    /// It has another shape.
+    /// The release has another shape.
     #[error(
         "it has {rows} sums of {numbers} numbers, expected {expected_rows} of {expected_numbers}"
     )]
     Shape {
-        /// Its sums.
+        /// Number of its sums.
         rows: usize,
-        /// Numbers of the first that differs.
+        /// Length of the first sum that differs.
         numbers: usize,
-        /// P or 1.
+        /// Expected number of sums: P or 1.
         expected_rows: usize,
-        /// M.
+        /// Expected length of each sum: M.
         expected_numbers: usize,
     },
-    /// It holds a number that is none.
+    /// A number in the release is not finite.
     #[error("it holds a number that is not finite")]
     NotFinite,
-    /// One server's share of it is not as it should be.
-    #[error("of the share of the {server}, {defect}")]
+    /// One server's share of the release has a defect.
+    #[error("in the share of the {server}, {defect}")]
     Server {
         /// The server.
         server: &'static str,
         /// The defect.
         defect: Box<ReleaseDefect>,
     },
-    /// There is less noise in it than was promised.
+    /// There is less noise in the release than was promised.
     #[error(
-        "its {n} coordinates without signal have a standard deviation of {found:.3e}, and noise of {expected:.3e} was promised: \
-         chance makes it so little in one of a billion releases"
+        "its {n} coordinates without signal have a standard deviation of {found:.3e}, but noise of {expected:.3e} was \
+         promised: chance makes it this small in one of a billion releases"
     )]
     Quiet {
-        /// Coordinates in which all vectors are zero.
+        /// Number of coordinates in which all vectors are zero.
         n: usize,
-        /// Root of the mean square in them.
+        /// Root mean square of these coordinates.
         found: f64,
         /// Standard deviation of the promised noise.
         expected: f64,
@@ -80,11 +82,14 @@ pub enum ReleaseDefect {
 }
 
 impl Reader {
-    /// The reader of a study's own arm; none of a simulation, if this build has none. No noise is ever drawn from the sources
-    /// here: they say which kind of release is read (INV-10).
+    /// Creates the reader of a study's own arm; `None` for a simulated study if this build has no
+    /// simulation.
+    ///
+    /// No noise is ever drawn from the sources here: they only select the kind of release that is
+    /// read (INV-10).
     pub(crate) fn of(releases: &ReleasePlan, arm: Arm) -> Option<Self> {
         match releases.releases.protection {
-            // Where there is no noise, nothing is drawn from the source that is named.
+            // Without noise, nothing is drawn from the named source.
             Protection::Charged(_) | Protection::Off => {
                 Some(Self::of_kind(releases, arm, SecureNoise::new()))
             }
@@ -140,7 +145,7 @@ impl Reader {
         n_regions: u32,
         n_witnesses: u32,
     ) -> Self {
-        /// Above the headers of all kinds of releases.
+        /// Upper bound on the headers of all kinds of releases.
         const HEADERS: u64 = 4096;
         let n_features = rounds.n_features();
         let n_numbers = n_features as u64 + 1 + u64::from(n_witnesses);
@@ -168,8 +173,9 @@ impl Reader {
         Ok(Arc::new(Release { aggregate, bytes: bytes.into() }))
     }
 
-    /// Checks what a release shows by itself: its shape, that its numbers are finite, and that its witnesses, if it has
-    /// some, hold noise of about the promised strength. Called on every release before it is used.
+    /// Checks a release on its own: its shape, that its numbers are finite, and that its witnesses,
+    /// if it has any, hold noise of about the promised strength. Called on every release before it
+    /// is used.
     fn check_release(&self, aggregate: &Aggregate) -> Result<(), ReleaseDefect> {
         let (rows, expected_rows) = match &aggregate.content {
             AggregateContent::RegionSums(rows) | AggregateContent::Weighted(rows) => {
@@ -195,11 +201,15 @@ impl Reader {
     }
 }
 
-/// Checks that coordinates in which all vectors are zero hold noise of about the promised strength. Their squares over the variance
-/// add up to chi-square with as many degrees of freedom, less than whose quantile at 1e-9 is refused. With 64 of them that is
-/// noise below half of what was promised. It sees a coordinator's mistake; one that adds noise there alone is not seen.
+/// Checks that coordinates with only zeros in all vectors hold noise of about the promised
+/// strength.
+///
+/// The sum of their squares over the variance has a chi-square distribution with one degree of
+/// freedom per coordinate. A sum below its quantile at 1e-9 is refused. With 64 coordinates this
+/// refuses noise below half of the promised strength. The check detects a coordinator's mistake,
+/// but not a coordinator that adds noise to these coordinates alone.
 fn check_noise(witnesses: &[f64], noise_std: f64) -> Result<(), ReleaseDefect> {
-    /// Of a standard normal variable, the quantile at 1e-9.
+    /// Quantile of the standard normal distribution at 1e-9.
     const QUANTILE: f64 = -5.997_807;
     let n = witnesses.len();
     if n == 0 {
@@ -225,8 +235,8 @@ fn check_noise(witnesses: &[f64], noise_std: f64) -> Result<(), ReleaseDefect> {
 mod tests {
     use super::*;
 
-    /// Chi-square with 64 degrees of freedom is below 17.40 with probability 1e-9, and the approximation says 17.02 (the first by
-    /// the series of the incomplete gamma function).
+    /// Chi-square with 64 degrees of freedom is below 17.40 with probability 1e-9, by the series of
+    /// the incomplete gamma function. The approximation gives 17.02.
     #[test]
     fn noise_of_half_its_strength_is_seen_and_right_noise_is_not() {
         let with = |std: f64| {

@@ -1,19 +1,22 @@
-//! A new key in the place of the old one, at every coordinator.
+//! Replaces the agent's key by a new one, at every coordinator.
 
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use fedbo_party::Identity;
+use fedbo_party::{HomeError, Identity};
 use fedbo_transport::{Clock as _, LinkError, SystemClock};
 use fedbo_wire::{PublicKey, RotateRequest, SigningKey};
 
 use crate::exchange::is_of_the_key;
+use crate::link::Caller;
 use crate::{Home, HttpLink, Link, Membership, RotateError};
 
-/// Replaces the agent's key at every coordinator whose study is not over, then in its folder. The new key is kept beside the
-/// old one before anybody hears of it; after a crash, or where a coordinator does not answer, this is to be called again and
-/// goes on where it was, and meanwhile a run uses the one that its coordinator knows. No study of the agent may be running.
+/// Replaces the agent's key at every coordinator of a study that is not over, then in its folder.
+///
+/// The new key is stored beside the old one before any coordinator learns it. After a crash, or if
+/// a coordinator does not answer, call this again: it continues where it was. Until then, a run
+/// uses the key that its coordinator knows. No study of the agent may be running.
 ///
 /// # Errors
 /// If a coordinator does not answer or refuses, a study is running, or the key cannot be written.
@@ -33,7 +36,7 @@ pub fn rotate(home: &Path) -> Result<PublicKey, RotateError> {
 /// A function that makes the link to the coordinator of a membership.
 pub type LinkTo<'a> = dyn Fn(&Membership) -> Result<Box<dyn Link>, LinkError> + 'a;
 
-/// The same by other ways to the coordinators.
+/// Like [`rotate`], over other links to the coordinators.
 ///
 /// # Errors
 /// As for [`rotate`].
@@ -51,10 +54,13 @@ pub fn rotate_with(home: &Path, link_to: &LinkTo<'_>) -> Result<PublicKey, Rotat
         if membership.key == next.public() {
             continue;
         }
-        let told = link_to(membership)
-            .and_then(|link| tell(link.as_ref(), membership, &key, &next))
-            .map_err(|source| RotateError::Link { study: membership.study.clone(), source });
-        told?;
+        let told =
+            link_to(membership).map(|link| tell(&home, link.as_ref(), membership, (&key, &next)));
+        let told = match told {
+            Ok(told) => told?,
+            Err(error) => Err(error),
+        };
+        told.map_err(|source| RotateError::Link { study: membership.study.clone(), source })?;
         let now_ms = SystemClock.now_ms();
         home.database.write(|tx| membership.known_by(tx, next.public(), now_ms))?;
     }
@@ -62,20 +68,21 @@ pub fn rotate_with(home: &Path, link_to: &LinkTo<'_>) -> Result<PublicKey, Rotat
     Ok(next.public())
 }
 
-/// Tells one coordinator; that may have happened before, without that this agent heard the answer.
+/// Tells one coordinator. An earlier call may have done so without receiving the answer.
 fn tell(
+    home: &Home,
     link: &dyn Link,
     membership: &Membership,
-    key: &SigningKey,
-    next: &SigningKey,
-) -> Result<(), LinkError> {
+    (key, next): (&SigningKey, &SigningKey),
+) -> Result<Result<(), LinkError>, HomeError> {
     let study = &membership.study;
     let request = RotateRequest::new(next, study, membership.slot, &key.public());
-    match link.rotate(key, study, &request) {
+    let counter = home.database.write(|tx| membership.count(tx, 0))?;
+    Ok(match link.rotate(Caller { key, counter }, study, &request) {
         Err(error) if error.code().is_some_and(is_of_the_key) => match link.status(next, study) {
             Ok(_) => Ok(()),
             Err(_) => Err(error),
         },
         told => told,
-    }
+    })
 }

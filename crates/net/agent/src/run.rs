@@ -1,4 +1,4 @@
-//! A run of an agent as its file says.
+//! Runs an agent as configured by its file.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -7,10 +7,11 @@ use fedbo_federation::Federation;
 use fedbo_objective::{CommandObjective, Failure, Objective};
 use fedbo_transport::{LinkError, SystemClock};
 
+use crate::account::ask_others;
 use crate::rotate::LinkTo;
 use crate::{
     AgentFile, Ended, Home, HttpLink, Link, Membership, Notice, Observer, Parts, RunError, Session,
-    protection, short_rounds,
+    protection, short_rounds, weak_protection,
 };
 
 /// The options of a run.
@@ -23,17 +24,19 @@ pub struct RunOptions<'a> {
     pub observer: &'a dyn Observer,
 }
 
-/// Runs an agent in one of its studies until its plan is done, the study is over, or the stop flag is set. Interrupted in any
-/// way, it goes on where it was when it is run again.
+/// Runs an agent in one of its studies until its plan is done, the study is over, or the stop flag
+/// is set.
+///
+/// After any interruption, the next run continues from the same place.
 ///
 /// # Errors
-/// If the file, the folder or the command cannot be used, the coordinator refuses for good, or it did what none may do
-/// ([`RunError::Misconduct`]).
+/// If the file, the folder or the command cannot be used, the coordinator refuses permanently, or
+/// it is caught in misconduct ([`RunError::Misconduct`]).
 pub fn run(options: &RunOptions<'_>) -> Result<Ended, RunError> {
-    run_linked(options, None, &|membership| http_link(options, membership))
+    run_linked(options, None, Reach::All, &|membership| http_link(options, membership))
 }
 
-/// The same with an objective of the program in place of the file's command.
+/// Like [`run`], with an objective of the program instead of the file's command.
 ///
 /// # Errors
 /// As for [`run`].
@@ -41,16 +44,27 @@ pub fn run_with(
     options: &RunOptions<'_>,
     objective: Arc<dyn Objective>,
 ) -> Result<Ended, RunError> {
-    run_linked(options, Some(objective), &|membership| http_link(options, membership))
+    let link_to = |membership: &Membership| http_link(options, membership);
+    run_linked(options, Some(objective), Reach::All, &link_to)
 }
 
-/// The same by another way to the coordinator; without an objective, with the file's command.
+/// The coordinators that a link function can reach.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reach {
+    /// The coordinators of all studies.
+    All,
+    /// The coordinator of the study that is run.
+    One,
+}
+
+/// Like [`run`], over other links; without an objective, uses the file's command.
 ///
 /// # Errors
 /// As for [`run`].
 pub(crate) fn run_linked(
     options: &RunOptions<'_>,
     objective: Option<Arc<dyn Objective>>,
+    reach: Reach,
     link_to: &LinkTo<'_>,
 ) -> Result<Ended, RunError> {
     let opened = Opened::of(options.file)?;
@@ -58,6 +72,9 @@ pub(crate) fn run_linked(
         Some(objective) => objective,
         None => command(options, &opened.federation)?,
     };
+    if reach == Reach::All {
+        ask_others(&opened.home, &opened.membership, link_to, options.observer)?;
+    }
     opened.run(options, objective, link_to)
 }
 
@@ -67,10 +84,12 @@ fn http_link(
 ) -> Result<Box<dyn Link>, LinkError> {
     let authority = options.file.authority.as_deref().or(membership.authority.as_deref());
     let (url, stop) = (&membership.url, Arc::clone(&options.stop));
-    Ok(Box::new(HttpLink::new(url, authority, membership.coordinator, stop)?))
+    let proxy = &options.file.proxy;
+    let link = HttpLink::with_proxy(url, authority, proxy, membership.coordinator, stop)?;
+    Ok(Box::new(link))
 }
 
-/// The command of the file as an objective.
+/// Returns the file's command as an objective.
 fn command(
     options: &RunOptions<'_>,
     federation: &Federation,
@@ -128,8 +147,12 @@ impl Opened {
         };
         let promise = protection(&parts.federation);
         let warning = short_rounds(&parts.federation);
+        let weak = weak_protection(&parts.federation);
         let mut session = Session::open(parts)?;
         observer.notice(&Notice::StudyOpened(&promise));
+        if let Some(weak) = weak {
+            observer.notice(&Notice::WeakProtection(&weak));
+        }
         if let Some(warning) = warning {
             observer.notice(&Notice::RoundsAreShort(&warning));
         }

@@ -1,18 +1,19 @@
-//! The layout of `agent.db`, version by version.
+//! The schema of `agent.db`, version by version.
 
 use fedbo_database::Format;
 
-/// The format of an agent's database file, whose application id reads "feda".
+/// The format of an agent's database file, with the application id "feda".
 pub(crate) const FORMAT: Format = Format {
     application_id: 0x6665_6461,
-    steps: &[STEP_1, STEP_2, STEP_3],
-    what: "agent's memory",
+    steps: &[STEP_1, STEP_2, STEP_3, STEP_4],
+    what: "agent's database",
     never: "no membership was ever stored in it",
     verify: None,
 };
 
-/// Times are milliseconds since 1970. `charges` and `handouts` only grow, and what was made for an upload never changes:
-/// triggers refuse what this program itself must never do by mistake.
+/// Times are milliseconds since 1970. `charges` and `handouts` only grow, and the content of an
+/// upload never changes. Triggers refuse statements that this program must never execute by
+/// mistake.
 const STEP_1: &str = "
 CREATE TABLE memberships (
     id INTEGER PRIMARY KEY,
@@ -98,7 +99,7 @@ CREATE TRIGGER uploads_are_not_deleted BEFORE DELETE ON uploads
 BEGIN SELECT RAISE(ABORT, 'what was made for a round stays'); END;
 ";
 
-/// A vector makes room for its hash, once and for good.
+/// A vector is replaced by its hash, once and permanently.
 const STEP_2: &str = "
 ALTER TABLE uploads ADD COLUMN hash BLOB CHECK (length(hash) = 32);
 DROP TRIGGER uploads_are_fixed;
@@ -108,7 +109,8 @@ WHEN NOT (NEW.membership = OLD.membership AND NEW.round = OLD.round AND NEW.made
 BEGIN SELECT RAISE(ABORT, 'what was made for a round does not change'); END;
 ";
 
-/// The trials that had been told when an upload was made: an agent at a free pace goes on from there.
+/// The number of trials that had been told when an upload was made: an agent at a free pace
+/// continues from there.
 const STEP_3: &str = "
 ALTER TABLE uploads ADD COLUMN n_told INTEGER CHECK (n_told >= 0);
 DROP TRIGGER uploads_are_fixed;
@@ -118,13 +120,22 @@ WHEN NOT (NEW.membership = OLD.membership AND NEW.round = OLD.round AND NEW.made
 BEGIN SELECT RAISE(ABORT, 'what was made for a round does not change'); END;
 ";
 
+/// The counter of requests, and the largest one that was answered (INV-28).
+const STEP_4: &str = "
+ALTER TABLE memberships ADD COLUMN counter INTEGER NOT NULL DEFAULT 0 CHECK (counter >= 0);
+ALTER TABLE memberships ADD COLUMN answered INTEGER NOT NULL DEFAULT 0 CHECK (answered >= 0);
+CREATE TRIGGER counters_grow BEFORE UPDATE OF counter, answered ON memberships
+WHEN NEW.counter < OLD.counter OR NEW.answered < OLD.answered
+BEGIN SELECT RAISE(ABORT, 'a counter only grows'); END;
+";
+
 #[cfg(test)]
 mod tests {
     use rusqlite::Connection;
 
     use super::*;
 
-    /// Each statement that would rewrite what the agent relies on is refused by its trigger.
+    /// A trigger refuses each statement that would rewrite data that the agent relies on.
     #[test]
     fn what_was_charged_taken_and_sent_is_not_rewritten() {
         let connection = Connection::open_in_memory().unwrap();
@@ -132,7 +143,7 @@ mod tests {
         connection
             .execute_batch(
                 "INSERT INTO memberships VALUES (1, 's', 'u', NULL, zeroblob(32), 0, 'a', 'c', zeroblob(32), zeroblob(64),
-                     zeroblob(32), zeroblob(8), 0, 0, 0);
+                     zeroblob(32), zeroblob(8), 0, 0, 0, 5, 3);
                  INSERT INTO charges VALUES (zeroblob(32), 0, x'01', 'default', 0);
                  INSERT INTO handouts VALUES (1, 2, 0, x'01', '0:00', 0);
                  INSERT INTO uploads VALUES (1, 0, x'01', 'acknowledged', 0, NULL, 2);
@@ -142,6 +153,8 @@ mod tests {
         for (sql, part) in [
             ("DELETE FROM memberships", "stays"),
             ("UPDATE memberships SET slot = 3", "does not change"),
+            ("UPDATE memberships SET counter = 4", "only grows"),
+            ("UPDATE memberships SET answered = 2", "only grows"),
             ("UPDATE memberships SET config = 'd'", "does not change"),
             ("UPDATE memberships SET seed = x'0000000000000001'", "drawn once"),
             ("UPDATE charges SET event = x'02'", "stays as it is"),

@@ -1,8 +1,9 @@
-//! A run of one study: replays what was done before, then goes on.
+//! A run of one study: replays the log, then continues from there.
 //!
-//! The agent's machine is deterministic, so there is one path for both: what it asks for is looked up in the home, and done
-//! only where it was not done before.
+//! The agent's machine is deterministic, so replay and new work share one code path: each effect
+//! that the machine requests is looked up in the home, and carried out only if it is not there.
 
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
@@ -25,13 +26,15 @@ use fedbo_wire::{Digest, SigningKey, StudyState, config_digest, verify_config};
 use crate::budget::{PrivacyBudget, keep_cap};
 use crate::follower::Follower;
 use crate::free::FreePart;
+use crate::link::Caller;
 use crate::log::{Log, forget_used};
 use crate::machine::{Machine, machine};
 use crate::pace::Pace;
 use crate::protection;
 use crate::{Home, Link, Membership, Misconduct, Notice, Observer, RunError};
 
-/// The interval at which a session that waits looks whether to stop; and while a trial is under way beside it, whether that has ended.
+/// Polling interval of a waiting session: `TICK` for the stop flag, `TICK_BESIDE` also for the end
+/// of a trial that runs concurrently.
 const TICK: Duration = Duration::from_millis(100);
 const TICK_BESIDE: Duration = Duration::from_millis(10);
 
@@ -45,17 +48,17 @@ pub struct Parts<'a> {
     pub federation: Federation,
     /// The objective that the agent tunes.
     pub objective: Arc<dyn Objective>,
-    /// Root of the agent's own draws; by default the one that is kept, or a secret one that is drawn now.
+    /// Root seed of the agent's own draws. Defaults to the stored seed, or to a new secret one.
     pub seed: Option<u64>,
     /// The budget over all studies of the agent.
     pub cap: Option<Budget>,
     /// The number of failed trials in a row that ends the run; those of earlier runs do not count.
     pub failures_max: FailuresMax,
-    /// Studies that the agent's owner has named as ones that need not charge this budget.
+    /// Studies that the agent's owner has exempted from charging this budget.
     pub allow_unprotected: Vec<String>,
-    /// The way to the coordinator.
+    /// The link to the coordinator.
     pub link: &'a dyn Link,
-    /// Time and chance.
+    /// The clock, and the source of random retry delays.
     pub clock: &'a dyn Clock,
     /// The observer of the session.
     pub observer: &'a dyn Observer,
@@ -66,9 +69,9 @@ pub struct Parts<'a> {
 /// The result of a step of a session.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Step {
-    /// There is more to do at once.
+    /// There is more to do immediately.
     Went,
-    /// There is nothing to do for this time.
+    /// There is nothing to do for this long.
     Waits(Duration),
     /// The session is over.
     Ended(Ended),
@@ -81,13 +84,14 @@ pub enum Ended {
     Complete,
     /// The coordinator has ended the study before the agent's plan was done.
     StudyOver,
-    /// The stop flag was set. A trial that was running runs again next time.
+    /// The stop flag was set. An interrupted trial is evaluated again in the next run.
     Interrupted,
 }
 
-/// One agent in one study, at work. At most one session of a study is open at a time, in whatever process.
+/// A running agent in one study. At most one session of a study is open at a time, across
+/// processes.
 ///
-/// Dropping it, at any moment, loses nothing: the next session of the home goes on where this one was.
+/// Dropping it, at any moment, loses nothing: the next session of the home continues from there.
 pub struct Session<'a> {
     pub(crate) home: Home,
     pub(crate) membership: Membership,
@@ -97,49 +101,60 @@ pub struct Session<'a> {
     pub(crate) trials: Trials,
     pub(crate) map: Digest,
     pub(crate) follower: Follower,
-    /// The study's sum by two servers; none where the coordinator sums alone, or relays.
+    /// The study's sum by two servers; `None` if the coordinator sums alone or relays.
     pub(crate) sum: Option<SumStudy>,
-    /// The budget; none where nothing is charged.
+    /// The budget; `None` if nothing is charged.
     pub(crate) budget: Option<PrivacyBudget>,
-    /// The first is in use; another serves while a change of keys is not complete.
+    /// The first key is in use; another is tried while a key rotation is incomplete.
     pub(crate) keys: Vec<SigningKey>,
     pub(crate) link: &'a dyn Link,
     pub(crate) clock: &'a dyn Clock,
     pub(crate) observer: &'a dyn Observer,
     stop: Arc<AtomicBool>,
-    /// Effects that the machine asks for and that were not yet carried out.
+    /// Effects that the machine has requested and that are not yet carried out.
     pub(crate) queue: VecDeque<AgentEffect>,
-    /// Trials that the machine was told of.
+    /// Number of trials that the machine was told.
     pub(crate) n_told: u64,
     failures: FailureCounter,
     /// Seconds that the machine took for its last answer.
     pub(crate) ask_seconds: f64,
     pub(crate) backoff: Backoff,
-    /// Other keys that were tried since the last good answer.
+    /// Number of other keys tried since the last successful answer.
     pub(crate) n_keys_tried: usize,
-    /// The last round whose upload the coordinator has.
+    /// The last round with an upload that the coordinator has.
     pub(crate) delivered: Option<u64>,
-    /// An upload that the coordinator asks for once more.
+    /// A round with an upload that the coordinator asks for again.
     pub(crate) resend: Option<u64>,
-    pub(crate) said_budget: bool,
-    pub(crate) said_state: Option<StudyState>,
-    /// The time since which the coordinator has named an earlier round than it handed out.
+    pub(crate) reported_budget: bool,
+    pub(crate) reported_state: Option<StudyState>,
+    /// The last round for which a wait for the helper was reported.
+    pub(crate) reported_helper_wait: Option<u64>,
+    /// Time at which the coordinator began to report an earlier round than it handed out.
     pub(crate) behind_since_ms: Option<u64>,
-    /// The instants at which this agent speaks.
+    /// The schedule of this agent's requests.
     pub(crate) pace: Pace,
-    /// Nothing is asked before this time, by the clock that is never set.
+    /// The coordinator is not polled before this time, by the monotonic clock.
     pub(crate) quiet_until: Option<u64>,
-    /// The time at which it asked last for the next round, by the same clock.
+    /// Time of the last poll for the next round, by the same clock.
     pub(crate) asked_ms: Option<u64>,
-    /// Attempts to send the upload of the round that were made.
+    /// Number of attempts made to send the round's upload.
     pub(crate) n_attempts: u32,
-    /// An attempt to send the upload of this round is being made.
+    /// The round of the upload that is being sent.
     pub(crate) attempting: Option<u64>,
-    /// The coordinator has said where the study stands since this session was opened.
+    /// True once the coordinator has reported the study's status in this session.
     pub(crate) is_met: bool,
-    /// It is not known that the coordinator goes on from what was followed: it may have been restored since it last answered.
+    /// True while the coordinator may not continue from the history that was followed: it may have
+    /// been restored since its last answer.
     pub(crate) is_unsure: bool,
-    /// The coordinator's misconduct, once there was some: nothing is sent any more.
+    /// The counters of the last request, and of the last that was answered.
+    pub(crate) counter: Cell<u64>,
+    pub(crate) counter_answered: u64,
+    /// Counter of the first request that was set aside since the last answer. Whichever request the
+    /// next answer belongs to, at least this one was answered.
+    pub(crate) counter_aside: Option<u64>,
+    /// True once it was reported that the coordinator has forgotten requests.
+    pub(crate) said_set_back: bool,
+    /// The coordinator's misconduct, once detected; nothing is sent after that.
     pub(crate) accused: Option<Misconduct>,
     /// The state of a session at a free pace; unused in rounds.
     pub(crate) free: FreePart,
@@ -154,7 +169,7 @@ impl fmt::Debug for Session<'_> {
 }
 
 impl<'a> Session<'a> {
-    /// Opens everything that a run needs; asks nobody.
+    /// Opens everything that a run needs, without contacting the coordinator.
     ///
     /// # Errors
     /// If the home or the configuration cannot be used, another process runs the study, the study charges and the agent has
@@ -170,7 +185,8 @@ impl<'a> Session<'a> {
             return Err(RunError::NoSlot { slot, n_agents });
         }
         let keys = Identity::load(home.folder())?.in_order(membership.key);
-        // A budget that was once said holds with every file, also where this study is refused because of it.
+        // A budget, once given, applies to all later runs, even if this study is refused because of
+        // it.
         if let Some(cap) = parts.cap {
             keep_cap(&home.database, cap)?;
         }
@@ -202,8 +218,9 @@ impl<'a> Session<'a> {
             n_keys_tried: 0,
             ask_seconds: 0.0,
             resend: None,
-            said_budget: false,
-            said_state: None,
+            reported_budget: false,
+            reported_state: None,
+            reported_helper_wait: None,
             behind_since_ms: None,
             pace: Pace::new(
                 membership.digest,
@@ -217,6 +234,10 @@ impl<'a> Session<'a> {
             attempting: None,
             is_met: false,
             is_unsure: true,
+            counter: Cell::new(0),
+            counter_answered: 0,
+            counter_aside: None,
+            said_set_back: false,
             accused: None,
             free,
             _lock: lock,
@@ -235,7 +256,8 @@ impl<'a> Session<'a> {
         })
     }
 
-    /// Runs until the plan is done, the study is over, or the stop flag is set, which is looked at every 100 ms at least.
+    /// Runs until the plan is done, the study is over, or the stop flag is set. The flag is checked
+    /// at least every 100 ms.
     ///
     /// # Errors
     /// As for [`Session::advance`].
@@ -255,7 +277,8 @@ impl<'a> Session<'a> {
     /// Does one thing: evaluates a trial, sends an upload, or asks for the next round.
     ///
     /// # Errors
-    /// If the agent cannot go on; what was done before is kept. After [`RunError::Misconduct`] every step is the same error.
+    /// If the agent cannot continue; earlier results are kept. After [`RunError::Misconduct`] every
+    /// step returns the same error.
     pub fn advance(&mut self) -> Result<Step, RunError> {
         if self.federation.free.is_some() {
             return self.advance_free();
@@ -284,6 +307,16 @@ impl<'a> Session<'a> {
         }
     }
 
+    /// Returns the key and the counter of the next request. The counter is on disk before the
+    /// request leaves (INV-28).
+    pub(crate) fn caller(&self) -> Result<Caller<'_>, RunError> {
+        let answered = self.counter_answered;
+        let counter = self.home.database.write(|tx| self.membership.count(tx, answered))?;
+        pass("agent: a request is counted");
+        self.counter.set(counter);
+        Ok(Caller { key: &self.keys[0], counter })
+    }
+
     pub(crate) fn is_stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }
@@ -293,7 +326,7 @@ impl<'a> Session<'a> {
         Log { database: &self.home.database, membership: &self.membership }
     }
 
-    /// Ends for good.
+    /// Ends the study for this agent permanently.
     pub(crate) fn finish(&self, ended: Ended) -> Result<Step, RunError> {
         let database = &self.home.database;
         database.write(|tx| self.membership.finish(tx))?;
@@ -302,7 +335,7 @@ impl<'a> Session<'a> {
     }
 
     fn evaluate(&mut self, trial: Trial) -> Result<Step, RunError> {
-        // Before anything expensive is done: whether the clocks agree, and when the round began.
+        // Before anything expensive: check that the clocks agree, and learn when the round began.
         if !self.is_met && !self.trials.had_ended(trial.index) {
             let looked = self.look_at_history()?;
             if let Some(step) = looked {
@@ -319,7 +352,7 @@ impl<'a> Session<'a> {
         let told = match evaluated? {
             Evaluated::Before(told) => told,
             Evaluated::Now(told) => {
-                // INV-12: when it ended is nobody's business.
+                // INV-12: nobody may learn when the trial ended.
                 let (round, now_ms) = (self.follower.round(), self.clock.elapsed_ms());
                 self.quiet_until = Some(self.pace.asks_from(round.unwrap_or(0), now_ms));
                 self.note_result(&trial, &point, &told);
@@ -333,7 +366,7 @@ impl<'a> Session<'a> {
         self.tell(&trial, told)
     }
 
-    /// Notes a result that is new.
+    /// Reports a new result, and counts it if it is a failure.
     pub(crate) fn note_result(&mut self, trial: &Trial, point: &Point, told: &Told) {
         self.observer.trial_ended(trial, point, told);
         if let Told::Failed { .. } = told {
@@ -341,14 +374,15 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Tells the machine a trial whose result is stored.
+    /// Tells the machine the stored result of a trial.
     pub(crate) fn tell(&mut self, trial: &Trial, told: Told) -> Result<Step, RunError> {
         let value = match &told {
             Told::Value(value) => {
                 self.failures.succeeded();
                 Some(self.federation.direction.to_maximize(*value))
             }
-            // An agent's trials report nothing, so none is stopped, and have one number.
+            // An agent's trials report no intermediate values, so none is stopped, and have one
+            // number.
             Told::Failed { .. } | Told::Numbers(_) | Told::Stopped { .. } => None,
         };
         self.n_told += 1;
@@ -363,13 +397,13 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Gives the machine a handout that was verified and is kept.
+    /// Gives the machine a handout that was verified and stored.
     pub(crate) fn begin_round(
         &mut self,
         verified: crate::follower::VerifiedHandout,
     ) -> Result<Step, RunError> {
         let began = Instant::now();
-        let effects = self.machine.hear(verified)?;
+        let effects = self.machine.receive(verified)?;
         self.ask_seconds = began.elapsed().as_secs_f64();
         self.queue.extend(effects);
         pass("agent: a handout is taken");
@@ -393,7 +427,8 @@ fn check_config(home: &Home, membership: &Membership) -> Result<(), HomeError> {
     })
 }
 
-/// The agents that would ask at one time. Where rounds end as soon as all have delivered, there is no such time.
+/// Number of agents that may poll at the same time. If rounds end as soon as all have delivered,
+/// polls do not coincide.
 fn n_at_one_time(federation: &Federation) -> u32 {
     match federation.collaboration {
         Collaboration::Relayed(_) if federation.free.is_none() => 1,
@@ -421,7 +456,7 @@ fn budget(
     Ok(Some(PrivacyBudget::open(cap, plan.event, plan.charter.mode)?))
 }
 
-/// The root of the agent's draws: given once, or drawn once, and kept.
+/// Returns the root seed of the agent's draws: given once or drawn once, then kept.
 fn root(home: &Home, membership: &Membership, given: Option<u64>) -> Result<u64, RunError> {
     let fresh = match (given, membership.seed) {
         (Some(seed), _) | (None, Some(seed)) => seed,
@@ -438,7 +473,8 @@ fn root(home: &Home, membership: &Membership, given: Option<u64>) -> Result<u64,
     }
 }
 
-/// Waits, and looks at every tick whether to stop. Sleeps last longer than asked, so what is left is read from the clock.
+/// Waits, and checks at every tick whether to stop. Sleeps may last longer than requested, so the
+/// remaining time is read from the clock.
 fn wait(clock: &dyn Clock, time: Duration, tick: Duration, is_stopped: impl Fn() -> bool) {
     let time_ms = u64::try_from(time.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX);
     let until_ms = clock.elapsed_ms().saturating_add(time_ms);

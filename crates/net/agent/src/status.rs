@@ -1,4 +1,4 @@
-//! The status of an agent, read from its folder without asking anybody.
+//! The status of an agent, read from its folder without contacting the coordinator.
 
 use std::path::Path;
 
@@ -17,7 +17,8 @@ use crate::{Home, PrivacyStatus, RunError, budget};
 pub struct HomeStatus {
     /// Its studies, by name.
     pub memberships: Vec<MembershipStatus>,
-    /// Its spending over all of them and its budget; none before its first run of a study that charges.
+    /// Its spending over all of them and its budget; `None` before its first run of a study that
+    /// charges.
     pub privacy: Option<PrivacyStatus>,
 }
 
@@ -32,23 +33,26 @@ pub struct MembershipStatus {
     pub slot: u32,
     /// The coordinator's address.
     pub url: String,
-    /// The newest round that began; none before the first.
+    /// The newest round that began; `None` before the first.
     pub round: Option<u64>,
-    /// The end of the study's ledger, as far as the agent has followed it: agents of one study that name the same
-    /// number name the same hash, or the coordinator tells them different histories. None before the first round, and
-    /// where nothing is released.
+    /// The end of the study's ledger, as far as the agent has followed it; `None` before the first
+    /// round, and if nothing is released.
+    ///
+    /// Agents of one study with the same number must have the same hash; otherwise the coordinator
+    /// tells them different histories.
     pub head: Option<Head>,
-    /// Rounds of the agent's plan.
+    /// Number of rounds in the agent's plan.
     pub rounds: u64,
-    /// Trials that have ended.
+    /// Number of trials that have ended.
     pub n_trials: u64,
-    /// The best value.
+    /// The best value so far.
     pub best: Option<f64>,
-    /// The trust in the other agents at the newest query whose source names it, in percent; below 0 if it was in their
-    /// negated functions.
+    /// The trust in the other agents, in percent, at the newest query whose source names it; below
+    /// 0 if it was in their negated functions.
     pub trust_percent: Option<i8>,
-    /// The alignment of all agents' vectors by the releases that this agent has; none before the first, where nothing is released,
-    /// and where this program cannot read the releases.
+    /// The alignment of all agents' vectors, estimated from the releases that this agent has.
+    /// `None` before the first release, if nothing is released, or if this program cannot read the
+    /// releases.
     pub alignment: Option<Alignment>,
     /// The direction in which values get better.
     pub direction: Direction,
@@ -56,14 +60,17 @@ pub struct MembershipStatus {
     pub uploads: UploadCounts,
     /// True if its plan is done, or the study over.
     pub finished: bool,
+    /// The protection of the agent's messages, in one sentence without jargon.
+    pub in_plain_words: String,
     /// The time of the coordinator's last answer, in milliseconds since 1970.
     pub contact_at_ms: u64,
 }
 
-/// Returns the status of the agent in a folder, with each of its studies. Asks nobody, changes nothing.
+/// Returns the status of the agent in a folder, with each of its studies. Reads local files only,
+/// and changes nothing.
 ///
 /// # Errors
-/// If there is no agent, or what is stored cannot be read.
+/// If there is no agent, or the stored data cannot be read.
 pub fn status(home: &Path) -> Result<HomeStatus, RunError> {
     let home = match Home::look(home) {
         Err(HomeError::Absent { .. }) => {
@@ -91,6 +98,7 @@ pub fn status(home: &Path) -> Result<HomeStatus, RunError> {
             uploads,
             slot: membership.slot,
             finished: membership.finished,
+            in_plain_words: federation.in_plain_words(),
             contact_at_ms: membership.contact_at_ms,
             study: membership.study,
             agent: membership.agent,
@@ -100,7 +108,7 @@ pub fn status(home: &Path) -> Result<HomeStatus, RunError> {
     Ok(HomeStatus { memberships, privacy: budget::spent(&home.database)? })
 }
 
-/// Reads all handouts again, as a run of the agent does.
+/// Replays all handouts, as a run of the agent does, and returns the alignment in their releases.
 fn alignment(log: &Log<'_>, federation: &Federation) -> Result<Option<Alignment>, RunError> {
     let membership = log.membership;
     if !matches!(federation.collaboration, Collaboration::Released(_)) {

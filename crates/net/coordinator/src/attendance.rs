@@ -1,16 +1,19 @@
-//! Attendance: the agents that sent a message in each round, and the last request of each, as this coordinator has seen them since it
-//! began. Both are public: an observer of the network sees them too. Of what was sent nothing is noted here (INV-4).
+//! Attendance of agents: which of them sent a message in each round, and the time of the last
+//! request of each, since this coordinator started.
+//!
+//! Both are public: an observer of the network sees them too. Nothing about the content of messages
+//! is recorded here (INV-4).
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Rounds that are remembered at most.
+/// Maximum number of rounds to remember.
 const ROUNDS: usize = 200;
-/// Deliveries that are remembered at most: with many agents, fewer rounds.
+/// Maximum number of deliveries to remember. With many agents, this limits the number of rounds.
 const DELIVERIES: usize = 2_000_000;
 
-/// The attendance of a study's agents.
+/// Attendance of a study's agents.
 pub(crate) struct Attendance {
     n_slots: usize,
     seen: Mutex<Seen>,
@@ -18,24 +21,24 @@ pub(crate) struct Attendance {
 
 #[derive(Default)]
 struct Seen {
-    /// By round: whether each slot has delivered.
+    /// Delivery flags of all slots, by round.
     rounds: BTreeMap<u64, Vec<bool>>,
-    /// The last signed request of each slot.
+    /// Time of the last signed request of each slot.
     heard: BTreeMap<u32, Instant>,
 }
 
 impl Attendance {
-    /// Of a study with so many slots, before anything was seen.
+    /// Returns an empty record for a study with `n_slots` slots.
     pub(crate) fn new(n_slots: u32) -> Self {
         Self { n_slots: n_slots as usize, seen: Mutex::default() }
     }
 
-    /// Notes a signed request of a slot.
+    /// Records a signed request of a slot.
     pub(crate) fn heard(&self, slot: u32) {
         self.seen().heard.insert(slot, Instant::now());
     }
 
-    /// Notes a message that was accepted.
+    /// Records an accepted message.
     pub(crate) fn delivered(&self, slot: u32, round: u64) {
         let kept = (DELIVERIES / self.n_slots.max(1)).clamp(2, ROUNDS);
         let mut seen = self.seen();
@@ -49,12 +52,19 @@ impl Attendance {
         }
     }
 
-    /// The rounds that are remembered, each with whether each slot has delivered.
+    /// Returns true if a message of a slot was accepted in a round.
+    pub(crate) fn has_delivered(&self, slot: u32, round: u64) -> bool {
+        let seen = self.seen();
+        let deliveries = seen.rounds.get(&round);
+        deliveries.and_then(|slots| slots.get(slot as usize)).is_some_and(|has| *has)
+    }
+
+    /// Returns the remembered rounds, and whether each slot delivered in them.
     pub(crate) fn rounds(&self) -> BTreeMap<u64, Vec<bool>> {
         self.seen().rounds.clone()
     }
 
-    /// The time since the last signed request of each slot.
+    /// Returns the time since the last signed request of each slot.
     pub(crate) fn silences(&self) -> Vec<Option<Duration>> {
         let seen = self.seen();
         let slots = 0..u32::try_from(self.n_slots).unwrap_or(u32::MAX);

@@ -1,4 +1,4 @@
-//! Copies of a coordinator's folder, and whether one is sound.
+//! Backups of a coordinator's folder, and their verification.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -14,48 +14,50 @@ use crate::study::Study;
 /// A copy of a coordinator's folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Backup {
-    /// The files, in the copy.
+    /// Paths of the copied files.
     pub files: Vec<PathBuf>,
 }
 
-/// A problem in a coordinator's folder, and the file that has it.
+/// A problem in a coordinator's folder, and the affected file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FolderProblem {
-    /// The file.
+    /// Affected file.
     pub file: PathBuf,
-    /// The problem, and the remedy.
+    /// Description of the problem, and the remedy.
     pub message: String,
 }
 
-/// An error in copying or checking a folder.
+/// Error while copying or checking a folder.
 #[derive(Debug, thiserror::Error)]
 pub enum BackupError {
     /// The folder cannot be used.
     #[error(transparent)]
     Home(#[from] HomeError),
-    /// Its store cannot be used.
+    /// The store cannot be used.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// One of its ledgers cannot be used.
+    /// A ledger cannot be used.
     #[error(transparent)]
     Ledger(#[from] LedgerError),
     /// The copy cannot be written.
     #[error("{}: {cause}", path.display())]
     Write {
-        /// The file or folder that cannot be written.
+        /// File or folder that cannot be written.
         path: PathBuf,
-        /// The system's error.
+        /// Error of the system.
         cause: std::io::Error,
     },
 }
 
-/// Copies a coordinator's folder to a new one, each file as it is at one moment, also while it serves: the store first, then the
-/// ledgers, which so are never behind what the store knows of them. No vector of an agent is in either (INV-16). The key is
-/// copied if `with_key` says so: who has it can pass for the coordinator. The folder appears once all of it is there; until then its name
-/// ends in `.part`.
+/// Copies a coordinator's folder to a new one, also while it is being served.
+///
+/// Each file is a snapshot. The store is copied first, then the ledgers, so a ledger is never
+/// behind the head that the store has recorded. Neither contains a vector of an agent (INV-16). The
+/// key is copied only if `with_key` is true, since its holder can impersonate the coordinator. The
+/// folder appears when the copy is complete. Until then its name ends in `.part`.
 ///
 /// # Errors
-/// If the folder cannot be read, something stands where the copy is to be, or it cannot be written.
+/// If the folder cannot be read, `to` exists already, or the copy cannot be written.
 pub fn backup(folder: &Path, to: &Path, with_key: bool) -> Result<Backup, BackupError> {
     let home = Home::open(folder, Mode::Existing)?;
     let taken = |message: &str| std::io::Error::other(message.to_owned());
@@ -68,7 +70,7 @@ pub fn backup(folder: &Path, to: &Path, with_key: bool) -> Result<Backup, Backup
     std::fs::create_dir_all(to.parent().unwrap_or(to)).map_err(write_error(to))?;
     std::fs::create_dir(&part).map_err(|cause| match cause.kind() {
         std::io::ErrorKind::AlreadyExists => write_error(&part)(taken(
-            "is left of a copy that was interrupted, or being made; remove it, or name another place",
+            "belongs to an interrupted copy, or to one in progress; remove it, or name another place",
         )),
         _ => write_error(&part)(cause),
     })?;
@@ -115,8 +117,10 @@ fn write_error(path: &Path) -> impl Fn(std::io::Error) -> BackupError {
     move |cause| BackupError::Write { path: path.clone(), cause }
 }
 
-/// The coordinator's store beside a ledger's file, and the head that it has noted of that ledger: as far as the study's releases had
-/// gone. None for a file that is no study's of a coordinator.
+/// Returns the coordinator's store beside a ledger's file, and the head that it has recorded for
+/// that ledger after the study's last release.
+///
+/// `None` if the file is not the ledger of a coordinator's study.
 ///
 /// # Errors
 /// If the store cannot be read.
@@ -133,11 +137,12 @@ pub fn noted_head(ledger: &Path) -> Result<Option<(PathBuf, String)>, StoreError
     Ok(head.map(|head| (store, head)))
 }
 
-/// All that is wrong in a coordinator's folder: in its store, in each study's configuration, in each ledger, and where a ledger
-/// ends before what has left it. Reads only, also while it serves.
+/// Returns all problems of a coordinator's folder: in its store, in the studies' configurations, in
+/// the ledgers, and ledgers that end before a release that has left. Only reads, also while the
+/// folder is being served.
 ///
 /// # Errors
-/// If the folder is no coordinator's, or the system refuses a file.
+/// If the folder is not a coordinator's, or the system refuses access to a file.
 pub fn verify(folder: &Path) -> Result<Vec<FolderProblem>, BackupError> {
     let path = folder.join(STORE);
     if !path.exists() {
@@ -153,8 +158,8 @@ pub fn verify(folder: &Path) -> Result<Vec<FolderProblem>, BackupError> {
         return Ok(found.into_iter().map(problem(&path)).collect());
     }
     let mut problems = Vec::new();
-    let store = SqliteStore::open(&path, Mode::Existing)?;
-    // Whether a configuration can be served does not depend on who signs it.
+    let store = SqliteStore::open_for_reading(&path)?;
+    // The signing key does not affect whether a configuration can be served.
     let anybody = SigningKey::from_seed([0; 32]);
     for record in store.studies()? {
         let study = match Study::of(&record, &anybody) {
@@ -174,11 +179,11 @@ pub fn verify(folder: &Path) -> Result<Vec<FolderProblem>, BackupError> {
         match (known, head) {
             (None, _) => {}
             (Some(known), None) => {
-                let message = format!("study {:?}: {known:?} is no head of a ledger", record.name);
+                let message = format!("study {:?}: {known:?} is not a ledger head", record.name);
                 problems.push(problem(&path)(message));
             }
             (Some(known), Some(_)) if !ledger.exists() => {
-                let message = format!("it is missing, and its releases had gone on to {known}");
+                let message = format!("it is missing, but its releases had reached {known}");
                 problems.push(problem(&ledger)(message));
             }
             (Some(_), head @ Some(_)) => {

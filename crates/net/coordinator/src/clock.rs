@@ -1,11 +1,14 @@
-//! The time of a store, between the moments at which it is read.
+//! The store's clock, extrapolated between reads.
 
 use std::time::Instant;
 
 use crate::store::{Store, StoreError};
 
-/// Milliseconds since 1970 by the store's clock: read now and then, and continued by the machine's monotonic clock. It never goes back, and
-/// where the store's clock does, it goes on from where it was.
+/// Store's clock in milliseconds since 1970, continued by the machine's monotonic clock between
+/// reads.
+///
+/// Never goes backwards: if the store's clock is set back, this clock continues from its latest
+/// value.
 #[derive(Debug)]
 pub(crate) struct Clock {
     read_ms: u64,
@@ -26,7 +29,8 @@ impl Clock {
         Ok(())
     }
 
-    /// Goes on from a time that was read, unless that is earlier: a clock that was set back would let no round end until it has caught up.
+    /// Continues from `read_ms`, or from the current value if that is later. A clock that was set
+    /// back would otherwise let no round end until it caught up.
     fn go_on_from(&mut self, read_ms: u64) {
         self.read_ms = read_ms.max(self.now_ms());
         self.read_at = Instant::now();
@@ -52,7 +56,7 @@ mod tests {
         let before = clock.now_ms();
         clock.go_on_from(1_000_000);
         clock.read_at -= Duration::from_secs(5);
-        assert!(clock.now_ms() >= before + 5_000, "it goes on, and does not stand still");
+        assert!(clock.now_ms() >= before + 5_000, "the clock must advance");
         clock.go_on_from(90_000_000);
         assert!(clock.now_ms() >= 90_000_000);
     }

@@ -18,62 +18,63 @@ pub(crate) const STORE: &str = "coordinator.db";
 pub(crate) const KEY: &str = "coordinator.key";
 const LOCK: &str = "coordinator.lock";
 
-/// The number of days for which an enrolment token is valid.
+/// Validity of an enrolment token in days.
 pub const TOKEN_DAYS: u64 = 7;
 
-/// An error in opening or using a coordinator's folder.
+/// Error while opening or using a coordinator's folder.
 #[derive(Debug, thiserror::Error)]
 pub enum HomeError {
-    /// The system refuses.
+    /// The system refuses access.
     #[error("{}: {cause}", path.display())]
     Refused {
-        /// The file or folder that is refused.
+        /// File or folder that is refused.
         path: PathBuf,
-        /// The system's error.
+        /// Error of the system.
         cause: std::io::Error,
     },
-    /// There is none.
-    #[error("{}: there is no coordinator; --data names another folder, and `fedbo coordinator study create` or `fedbo coordinator run --create` \
-         begins one there", path.display())]
+    /// The folder has no coordinator.
+    #[error("{}: there is no coordinator here; name another folder with --data, or create a \
+         coordinator with `fedbo coordinator study create` or `fedbo coordinator run \
+         --create`", path.display())]
     Absent {
-        /// The folder.
+        /// Path of the folder.
         path: PathBuf,
     },
-    /// The key, or the folder that it is in, cannot be used.
+    /// The key, or its folder, cannot be used.
     #[error(transparent)]
     Key(#[from] KeyError),
-    /// The key is gone, and studies are there.
-    #[error("{}: the coordinator's key is missing, and agents know its studies by it; put it back from a backup", path.display())]
+    /// The key is missing, but there are studies.
+    #[error("{}: the coordinator's key is missing, and agents identify its studies by it; restore it from a backup", path.display())]
     KeyMissing {
-        /// The file.
+        /// Path of the key.
         path: PathBuf,
     },
-    /// The store is gone, and ledgers are there.
-    #[error("{}: the coordinator's store is missing, and {} is there; put it back from a backup", path.display(), ledger.display())]
+    /// The store is missing, but there are ledgers.
+    #[error("{}: the coordinator's store is missing, but {} exists; restore it from a backup", path.display(), ledger.display())]
     StoreMissing {
-        /// The file.
+        /// Path of the store.
         path: PathBuf,
-        /// A ledger that is there.
+        /// Path of a ledger in the folder.
         ledger: PathBuf,
     },
-    /// The database's coordinator has another key.
+    /// The coordinator of the database has another key.
     #[error(
-        "{}: agents know the coordinator of {store} by another key; all replicas must have the same file, name that one with \
-         --key", path.display()
+        "{}: agents know the coordinator of {store} by another key; all replicas must use the same \
+         key file; name it with --key", path.display()
     )]
     OtherKey {
-        /// The file.
+        /// Path of the key.
         path: PathBuf,
-        /// The database.
+        /// Address of the database.
         store: String,
     },
-    /// There is no randomness.
-    #[error("the system has no randomness to give: {0}")]
+    /// The system has no randomness.
+    #[error("cannot get random numbers from the system: {0}")]
     Randomness(getrandom::Error),
     /// Another service runs on the folder.
-    #[error("{}: another coordinator runs on this folder; one serves all of its studies", path.display())]
+    #[error("{}: another coordinator is running on this folder; one coordinator serves all of its studies", path.display())]
     Held {
-        /// The folder.
+        /// Path of the folder.
         path: PathBuf,
     },
     /// The store refuses.
@@ -84,23 +85,23 @@ pub enum HomeError {
     Study(#[from] StudyUnusable),
 }
 
-/// A coordinator's folder; or its database, which replicas share, and its key.
+/// A coordinator's folder, or a database that replicas share and the coordinator's key.
 pub struct Home {
-    /// The folder; of a database, that of the key.
+    /// Coordinator's folder; with a database, the folder of the key.
     path: PathBuf,
-    /// The database's address without a password.
+    /// Address of the database, without the password.
     database: Option<String>,
-    /// True if opening it began it, with a new key.
+    /// True if opening created the coordinator.
     is_new: bool,
     store: Arc<dyn Store>,
     key: Arc<SigningKey>,
 }
 
 impl Home {
-    /// Opens a folder; with [`Mode::Create`] one that is not there, or is empty, is begun with a new key.
+    /// Opens a folder. With [`Mode::Create`], initializes a missing or empty one with a new key.
     ///
     /// # Errors
-    /// If it cannot be used.
+    /// If the folder cannot be used.
     pub fn open(path: &Path, mode: Mode) -> Result<Self, HomeError> {
         let (store_path, key_path) = (path.join(STORE), path.join(KEY));
         if mode == Mode::Create {
@@ -108,7 +109,7 @@ impl Home {
                 .map_err(|cause| HomeError::Refused { path: path.to_owned(), cause })?;
         }
         let is_new = !store_path.exists();
-        // Whatever was interrupted while it was begun has no ledger.
+        // An interrupted initialization leaves no ledger, so the store was lost.
         if let Some(ledger) = a_ledger(path).filter(|_| is_new) {
             return Err(HomeError::StoreMissing { path: store_path, ledger });
         }
@@ -117,7 +118,7 @@ impl Home {
             return Err(HomeError::Absent { path });
         }
         check_folder(path)?;
-        // The key first: a store without one is a coordinator that lost it.
+        // The key comes first: a store without a key means that the coordinator has lost it.
         let key = key(&key_path, is_new)?;
         Ok(Self {
             path: path.to_owned(),
@@ -128,11 +129,13 @@ impl Home {
         })
     }
 
-    /// Opens a database that replicas share; with [`Mode::Create`] it is laid out if it is empty, and then a key that is not there is
-    /// made.
+    /// Opens a database that replicas share.
+    ///
+    /// With [`Mode::Create`], lays out an empty database, then makes a missing key if the database
+    /// has no coordinator yet.
     ///
     /// # Errors
-    /// If it cannot be used, or its coordinator has another key.
+    /// If the database cannot be used, or its coordinator has another key.
     pub fn shared(
         address: &PostgresAddress,
         key_path: &Path,
@@ -159,37 +162,37 @@ impl Home {
         })
     }
 
-    /// The database that replicas share, without a password; none for a folder that one service uses.
+    /// Returns the shared database without a password. `None` for a folder that one service uses.
     #[must_use]
     pub fn database(&self) -> Option<&str> {
         self.database.as_deref()
     }
 
-    /// Returns true if opening it began it: no agent knows its key yet.
+    /// Returns true if opening created the coordinator, so no agent knows its key yet.
     #[must_use]
     pub fn is_new(&self) -> bool {
         self.is_new
     }
 
-    /// The path of the folder.
+    /// Returns the path of the folder.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Its store.
+    /// Returns the store.
     #[must_use]
     pub fn store(&self) -> Arc<dyn Store> {
         Arc::clone(&self.store)
     }
 
-    /// Its key.
+    /// Returns the coordinator's key.
     #[must_use]
     pub fn key(&self) -> Arc<SigningKey> {
         Arc::clone(&self.key)
     }
 
-    /// The place of a study's ledger, in words.
+    /// Returns the location of a study's ledger for display.
     #[must_use]
     pub fn ledger_place(&self, study: &str) -> String {
         match &self.database {
@@ -198,22 +201,22 @@ impl Home {
         }
     }
 
-    /// The ledgers of a database that replicas share; none in a folder, where each study has a file.
+    /// Returns the ledgers of a shared database. `None` for a folder, where each study has a file.
     #[must_use]
     pub fn ledgers(&self) -> Option<&Ledgers> {
         self.store.ledgers()
     }
 
-    /// The file with the ledger of a study, in a folder; there is one where releases are charged.
+    /// Returns the path of a study's ledger in a folder. The file exists if releases are charged.
     #[must_use]
     pub fn ledger(&self, study: &str) -> PathBuf {
         self.path.join(format!("{study}.ledger.db"))
     }
 
-    /// Keeps others from serving from this folder.
+    /// Locks the folder, so that no other service uses it.
     ///
     /// # Errors
-    /// If another service holds it, or the system refuses.
+    /// If another service holds the lock, or the system refuses.
     pub fn lock(&self) -> Result<Lock, HomeError> {
         Lock::take(&self.path.join(LOCK)).map_err(|error| match error {
             NotLocked::Held(_) => HomeError::Held { path: self.path.clone() },
@@ -221,10 +224,10 @@ impl Home {
         })
     }
 
-    /// Begins a study with a frozen configuration ([`Federation::freeze`]).
+    /// Creates a study with a frozen configuration ([`Federation::freeze`]).
     ///
     /// # Errors
-    /// If it cannot be served or stored.
+    /// If the study cannot be served or stored.
     pub fn create_study(
         &self,
         federation: &Federation,
@@ -249,7 +252,7 @@ impl Home {
         Ok(record)
     }
 
-    /// Makes a token for a slot; earlier ones that were not used are void.
+    /// Makes a token for a slot, and voids earlier tokens that were not used.
     ///
     /// # Errors
     /// If the store refuses, or there is no randomness.
@@ -268,14 +271,14 @@ impl Home {
     }
 }
 
-/// A ledger in a folder.
+/// Returns any ledger in a folder.
 fn a_ledger(folder: &Path) -> Option<PathBuf> {
     let entries = std::fs::read_dir(folder).ok()?.flatten();
     let mut paths = entries.map(|entry| entry.path());
     paths.find(|path| path.to_string_lossy().ends_with(".ledger.db"))
 }
 
-/// Reads the coordinator's key; one that is missing is made where there is none yet.
+/// Reads the coordinator's key. Makes a missing one if the coordinator is new.
 fn key(path: &Path, is_new: bool) -> Result<SigningKey, HomeError> {
     match is_new {
         true => Ok(read_or_make_key(path)?),

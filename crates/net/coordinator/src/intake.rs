@@ -1,4 +1,5 @@
-//! Vectors of a study whose replicas share a store: checked and sealed by whoever takes them, read by whoever plays the round.
+//! Vectors of a study in a store that replicas share. The replica that takes a vector checks and
+//! seals it, and the leader reads it.
 
 use std::sync::Arc;
 
@@ -11,7 +12,7 @@ use crate::store::{
 };
 use crate::study::Study;
 
-/// An error in passing on a vector. Nothing of the vector is kept.
+/// Error while passing on a vector. Nothing of the vector is kept.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum IntakeError {
     #[error(transparent)]
@@ -20,15 +21,15 @@ pub(crate) enum IntakeError {
     Seal(#[from] SealError),
 }
 
-/// The reason why a vector is not taken.
+/// Reason why a vector is not taken.
 #[derive(Debug)]
 pub(crate) enum NotTaken {
     /// The machine of the round would reject it.
     Rejected(UpdateRejected),
-    /// No round has begun: the same vector will be taken soon.
+    /// No round has begun. The same vector will be accepted soon.
     BeforeTheFirst,
-    /// The store has not been reached for so long that others may take this replica for gone.
-    Away,
+    /// The store has been unreachable for so long that others may consider this replica gone.
+    StoreUnreachable,
 }
 
 impl From<UpdateRejected> for NotTaken {
@@ -37,7 +38,7 @@ impl From<UpdateRejected> for NotTaken {
     }
 }
 
-/// The way of a study's vectors through its store.
+/// Intake of a study's vectors into a shared store.
 pub(crate) struct Intake {
     study: Arc<Study>,
     store: Arc<dyn Store>,
@@ -46,7 +47,7 @@ pub(crate) struct Intake {
 }
 
 impl Intake {
-    /// None where one process takes all vectors itself.
+    /// Returns `None` if one process takes all vectors itself.
     pub(crate) fn of(
         study: &Arc<Study>,
         store: &Arc<dyn Store>,
@@ -62,11 +63,12 @@ impl Intake {
     }
 
     fn inbox(&self) -> Result<&PostgresStore, StoreError> {
-        // Asked before this was made; a store does not change its kind.
+        // `Intake::of` has checked this, and a store does not change its kind.
         self.store.shared().ok_or(StoreError::Superseded)
     }
 
-    /// Takes a vector; it is stored when this returns. The refusals are those of the round's machine, which sees the vector later.
+    /// Stores a vector before it returns. Refusals are those of the round's machine, which sees the
+    /// vector later.
     pub(crate) fn post(&self, update: &AgentUpdate) -> Result<Result<(), NotTaken>, IntakeError> {
         let (sender, round) = (update.sender, update.round);
         if let Err(rejected) = self.check(update) {
@@ -96,8 +98,10 @@ impl Intake {
         Ok(Err(rejected.into()))
     }
 
-    /// Checks what does not depend on the round. A vector of a private study that is not finite counts as zero (INV-5)
-    /// and is taken like any other.
+    /// Checks the conditions that do not depend on the round.
+    ///
+    /// A vector of a private study that is not finite counts as zero (INV-5) and is taken like any
+    /// other.
     fn check(&self, update: &AgentUpdate) -> Result<(), UpdateRejected> {
         let AgentUpdate { sender, map, .. } = *update;
         if sender >= self.study.n_slots {
@@ -113,12 +117,14 @@ impl Intake {
         Place { config: self.study.digest, round, owner: Owner::Slot(slot) }
     }
 
-    /// Returns true if a vector that an agent delivered is not here, as after a crash of the database.
+    /// Returns true if a vector that an agent delivered is missing, for example after a crash of
+    /// the database.
     pub(crate) fn awaits(&self, slot: u32, round: u64) -> Result<bool, StoreError> {
         self.inbox()?.awaits(self.study.key, slot, round)
     }
 
-    /// The vectors of a round but for those of `known` slots, by slot. One that cannot be read counts as missing.
+    /// Returns the vectors of a round by slot, except those of `known` slots. An unreadable vector
+    /// counts as missing.
     pub(crate) fn arrived(
         &self,
         round: u64,
@@ -129,7 +135,7 @@ impl Intake {
             let place = self.place(round, arrived.slot);
             let opened = self.seal.open(&place, &arrived.sealed);
             if let Err(error) = &opened {
-                tracing::error!(study = %self.study.name, "a stored upload cannot be read: {error}");
+                tracing::error!(study = %self.study.name, "cannot read a stored upload: {error}");
             }
             let update = opened.ok().map(|weights| AgentUpdate {
                 sender: arrived.slot,

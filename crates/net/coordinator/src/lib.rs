@@ -1,8 +1,9 @@
-//! The coordinator of federations as a service: studies, their agents and their rounds, over HTTP.
+//! The coordinator of federations as an HTTP service: studies, their agents and their rounds.
 //!
-//! Decides who may send what, what is durable when, and how much of the machine others may use. Rounds are decided by
-//! `fedbo-protocol`, releases made by `fedbo-privacy`, charged by `fedbo-ledger`; what travels is laid down in `fedbo-wire`. Start
-//! at [`Service`], then [`store::Store`].
+//! Decides which requests are accepted, when changes become durable, and how much of the machine
+//! others may use. `fedbo-protocol` decides rounds, `fedbo-privacy` makes releases, `fedbo-ledger`
+//! charges them, and `fedbo-wire` defines the messages. Start at [`Service`], then
+//! [`store::Store`].
 
 mod attendance;
 mod backup;

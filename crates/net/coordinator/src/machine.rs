@@ -1,4 +1,4 @@
-//! The round machine of a study, whatever its algorithm.
+//! The round machine of a study, for any algorithm.
 
 use std::sync::Arc;
 
@@ -17,27 +17,27 @@ use crate::store::Participants;
 use crate::study::Study;
 use crate::sum::{LeaderRounds, SumIntake};
 
-/// An action that the host of a study must take next.
+/// Action that the host of a study must take next.
 pub(crate) enum Step {
-    /// A round begins: tell everybody.
+    /// Announce a new round.
     Begin(Beginning),
-    /// Tell the sender.
+    /// Send a refusal to the sender.
     Refuse(UpdateRejected),
-    /// Look for a stored release.
+    /// Look up a stored release.
     Recall { round: u64 },
     /// Make a release durable.
     Commit {
         round: u64,
         bytes: Arc<[u8]>,
         event: Option<PrivacyEvent>,
-        /// Its participants, to be durable before the release is.
-        participants: Option<Participants>,
+        /// Participants of the release, which must be durable before it.
+        participants: Participants,
     },
     /// Stop: nothing may leave.
     Fail(RoundError),
 }
 
-/// A round that begins.
+/// A new round.
 pub(crate) struct Beginning {
     pub(crate) round: u64,
     pub(crate) collects: bool,
@@ -52,7 +52,7 @@ impl From<Broadcast> for Beginning {
 }
 
 impl From<AggregateHandout> for Beginning {
-    /// The releases are in the ledger.
+    /// Leaves out the releases, which are in the ledger.
     fn from(handout: AggregateHandout) -> Self {
         Self { round: handout.round, collects: handout.collects, broadcast: None }
     }
@@ -67,25 +67,26 @@ impl<H: Into<Beginning>> From<Effect<H>> for Step {
             Effect::Fail(error) => Self::Fail(error),
             Effect::Commit { round, bytes, event, participants } => {
                 let release = digest_of(&bytes);
-                let participants = participants.map(|slots| Participants { round, slots, release });
+                let participants = Participants { round, slots: participants, release };
                 Self::Commit { round, bytes, event, participants }
             }
         }
     }
 }
 
-/// The digest by which a release is known beside its participants.
+/// Returns the digest that identifies a release in its record of participants.
 pub(crate) fn digest_of(release: &[u8]) -> Digest {
     digest("fedbo release with participants, version 1", &[release])
 }
 
-/// A [`Coordinator`] of whatever handouts.
+/// A [`Coordinator`] with any type of handout, as a trait object.
 pub(crate) trait Machine: Send {
     fn awaits(&self, slot: u32, round: u64) -> bool;
     fn deadline(&self) -> Option<Tick>;
     fn ends_at(&self) -> Option<Tick>;
     fn spent(&self) -> Vec<u32>;
     fn abandon(&mut self, now: Tick) -> Vec<Step>;
+    fn postpone(&mut self, now: Tick);
     fn start(&mut self, now: Tick) -> Vec<Step>;
     fn receive(&mut self, update: AgentUpdate, now: Tick) -> Vec<Step>;
     fn tick(&mut self, now: Tick) -> Vec<Step>;
@@ -123,6 +124,10 @@ where
         steps(Coordinator::abandon(self, now))
     }
 
+    fn postpone(&mut self, now: Tick) {
+        Coordinator::postpone(self, now);
+    }
+
     fn start(&mut self, now: Tick) -> Vec<Step> {
         steps(Coordinator::start(self, now))
     }
@@ -153,39 +158,39 @@ fn steps<H: Into<Beginning>>(effects: Vec<Effect<H>>) -> Vec<Step> {
     effects.into_iter().map(Step::from).collect()
 }
 
-/// An error in making the machine of a study.
+/// Error while making the machine of a study.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum NoMachine {
-    /// Its noise comes from a seed, and this build has none such (INV-10).
+    /// The noise comes from a seed, which this build does not support (INV-10).
     #[cfg(not(feature = "simulation"))]
     #[error(
-        "the study has simulate = true, and this program is built without simulation: nothing would be promised of its releases"
+        "the study has simulate = true, and this program is built without simulation: its releases would have no privacy guarantee"
     )]
     Simulation,
-    /// Its agents share with neighbours.
+    /// The agents share with neighbours.
     #[error("the study's agents share with neighbours and have no coordinator")]
     Neighbours,
-    /// Its instants contradict each other.
+    /// The instants of a round contradict each other.
     #[error(transparent)]
     Instants(#[from] InvalidParameter),
 }
 
-/// The past of a study, as far as its machine has to know it.
+/// History of a study, as far as its machine needs it.
 #[derive(Default)]
 pub(crate) struct History {
-    /// Of a relayed study: the newest message of each sender that was broadcast.
+    /// Newest message of each sender that was broadcast, in a relayed study.
     pub(crate) newest: Vec<AgentUpdate>,
-    /// The participants of each release, where a slot may be in so many only.
+    /// Participants of each release, if participations are limited.
     pub(crate) participants: Vec<Participants>,
 }
 
-/// The intakes of vectors that the machine does not see: where two servers sum, or shards do.
-pub(crate) type Elsewhere<'a> = (Option<&'a Arc<SumIntake>>, Option<&'a Arc<ShardIntake>>);
+/// Intakes of vectors that the machine does not see: of a secure sum, and of shards.
+pub(crate) type OtherIntakes<'a> = (Option<&'a Arc<SumIntake>>, Option<&'a Arc<ShardIntake>>);
 
-/// The machine of a study at a round.
+/// Makes the machine of a study at `round`.
 pub(crate) fn machine(
     study: &Study,
-    elsewhere: Elsewhere<'_>,
+    other_intakes: OtherIntakes<'_>,
     round: u64,
     history: History,
     now: Tick,
@@ -194,11 +199,12 @@ pub(crate) fn machine(
         Collaboration::Relayed(_) => {
             let federation = &study.federation;
             let participants = (0..study.n_slots).collect();
-            let timeout = Some(federation.network.round_ms);
+            let network = federation.network;
+            let timeout = Some(network.round_ms);
             let n_features = study.n_features as usize;
             let relay = Relay::new(participants, Vec::new(), n_features, study.map, timeout, now);
             let newest = history.newest.iter().map(|update| (update.sender, update.round));
-            let relay = relay.from_round(round, newest);
+            let relay = relay.from_round(round, newest).with_longer_first(network.extra_ms);
             Ok(Box::new(match &federation.free {
                 Some(free) => relay.with_mailbox(
                     Mailbox::new(free.max_age, free.sample, federation.root())
@@ -208,10 +214,10 @@ pub(crate) fn machine(
             }))
         }
         Collaboration::Released(releases) => match releases.releases.protection {
-            Protection::Simulated => simulated(study, releases, (round, &history), elsewhere),
-            // Without noise nothing is drawn from it.
+            Protection::Simulated => simulated(study, releases, (round, &history), other_intakes),
+            // `Protection::Off` draws nothing from this source.
             Protection::Charged(_) | Protection::Off => {
-                aggregator(study, releases, (round, &history), SecureNoise::new(), elsewhere)
+                aggregator(study, releases, (round, &history), SecureNoise::new(), other_intakes)
             }
         },
         Collaboration::Neighbours(_) => Err(NoMachine::Neighbours),
@@ -223,10 +229,10 @@ fn simulated(
     study: &Study,
     releases: &ReleasePlan,
     at: (u64, &History),
-    elsewhere: Elsewhere<'_>,
+    other_intakes: OtherIntakes<'_>,
 ) -> Result<Box<dyn Machine>, NoMachine> {
     let noise = fedbo_privacy::mechanism::SimNoise::new(study.federation.noise_seed());
-    aggregator(study, releases, at, noise, elsewhere)
+    aggregator(study, releases, at, noise, other_intakes)
 }
 
 #[cfg(not(feature = "simulation"))]
@@ -234,7 +240,7 @@ fn simulated(
     _: &Study,
     _: &ReleasePlan,
     _: (u64, &History),
-    _: Elsewhere<'_>,
+    _: OtherIntakes<'_>,
 ) -> Result<Box<dyn Machine>, NoMachine> {
     Err(NoMachine::Simulation)
 }
@@ -244,13 +250,14 @@ fn aggregator<S: NoiseSource + Send + 'static>(
     releases: &ReleasePlan,
     at: (u64, &History),
     noise: S,
-    (sum, shards): Elsewhere<'_>,
+    (sum, shards): OtherIntakes<'_>,
 ) -> Result<Box<dyn Machine>, NoMachine>
 where
     S::Kind: Send,
 {
     let network = study.federation.network;
-    let instants = Instants::new(network.collect_ms.unwrap_or(network.round_ms), network.round_ms)?;
+    let instants = Instants::new(network.collect_ms.unwrap_or(network.round_ms), network.round_ms)?
+        .with_longer_first(network.extra_ms);
     if let Some(intake) = sum {
         let rounds = LeaderRounds::new(Arc::clone(intake), noise);
         return Ok(Box::new(going_on(study, releases, at, rounds, instants)));
@@ -267,7 +274,7 @@ where
     Ok(Box::new(going_on(study, releases, at, rounds, instants)))
 }
 
-/// The aggregator of a study that goes on in a round.
+/// Makes the aggregator of a study that continues at `round`.
 fn going_on<M: RoundMechanism>(
     study: &Study,
     releases: &ReleasePlan,

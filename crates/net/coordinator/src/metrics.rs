@@ -13,7 +13,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
-/// The bounds of histograms of times, in seconds: from .1 ms, each twice the one before.
+/// Bucket bounds of time histograms in seconds: from 0.1 ms, each twice the previous one.
 pub const SECONDS: [f64; 19] = {
     let mut bounds = [1e-4; 19];
     let mut index = 1;
@@ -26,17 +26,18 @@ pub const SECONDS: [f64; 19] = {
 
 type Labels = Vec<(&'static str, String)>;
 
-/// A further place to which the metrics of a service go, for instance a collector. The numbers are those of `GET /metrics`.
+/// Additional sink for the metrics of a service, for example a collector. It gets the same numbers
+/// as `GET /metrics`.
 pub trait Recorder: Debug + Send + Sync {
-    /// Connections of all kinds, which may be read at any time.
+    /// Receives the counts of open and refused connections, which may be read at any time.
     fn connections(&self, counts: &ConnectionCounts);
-    /// A request was answered; `took` is none for a long poll.
+    /// Called when a request was answered. `took` is `None` for a long poll.
     fn request(&self, route: &'static str, status: u16, took: Option<Duration>);
-    /// A round of a study is played.
+    /// Called with the current round of a study.
     fn round(&self, study: &str, round: u64);
-    /// A release and its charge became durable.
+    /// Called when a release and its charge became durable.
     fn committed(&self, study: &str, took: Duration);
-    /// A study that should run cannot, or can again.
+    /// Called when a study that should run is stalled, or no longer is.
     fn stands_still(&self, study: &str, stands_still: bool);
 }
 
@@ -49,12 +50,12 @@ pub(crate) struct Metrics {
     rounds: Family<Labels, Gauge<u64, AtomicU64>>,
     commits: Family<Labels, Histogram>,
     still: Family<Labels, Gauge<u64, AtomicU64>>,
-    /// Connections of all kinds.
+    /// Open and refused connections.
     pub(crate) connections: ConnectionCounts,
     recorder: Option<Arc<dyn Recorder>>,
 }
 
-/// Those of one study.
+/// Metrics of one study.
 #[derive(Clone, Debug)]
 pub(crate) struct StudyMetrics {
     metrics: Arc<Metrics>,
@@ -101,7 +102,7 @@ impl Metrics {
         Self { registry, requests, seconds, rounds, commits, still, connections, recorder }
     }
 
-    /// Counts a request; `took` is none for a long poll.
+    /// Counts a request. `took` is `None` for a long poll.
     pub(crate) fn request(&self, route: &'static str, status: u16, took: Option<Duration>) {
         let labels = vec![("route", route.to_owned()), ("status", status.to_string())];
         self.requests.get_or_create(&labels).inc();
@@ -114,10 +115,10 @@ impl Metrics {
         }
     }
 
-    /// All of them as text, in OpenMetrics' form.
+    /// Returns all metrics as text in the OpenMetrics format.
     pub(crate) fn text(&self) -> String {
         let mut text = String::new();
-        // Writing to a String does not fail.
+        // Writing to a `String` does not fail.
         let _ = encode(&mut text, &self.registry);
         text
     }
@@ -136,7 +137,7 @@ impl StudyMetrics {
         }
     }
 
-    /// Sets the gauge that says whether the study cannot go on.
+    /// Sets the gauge that shows whether the study is stalled.
     pub(crate) fn stands_still(&self, stands_still: bool) {
         self.metrics.still.get_or_create(&self.labels).set(stands_still.into());
         if let Some(recorder) = &self.metrics.recorder {

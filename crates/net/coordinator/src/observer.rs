@@ -1,4 +1,5 @@
-//! Studies as their operator may see them: public, or released (INV-4). docs/operations.md has the allow-list.
+//! View of studies for their operator, with public or released data only (INV-4).
+//! docs/operations.md has the allow-list.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,26 +15,28 @@ pub struct Observer {
     shared: Arc<Shared>,
 }
 
-/// A study at a moment.
+/// Snapshot of a study.
 #[derive(Clone, Debug)]
 pub struct ObservedStudy {
-    /// Its state.
+    /// State of the study.
     pub state: StudyState,
-    /// The round that is being played.
+    /// Current round.
     pub round: u64,
-    /// The time for which it has been played; none before it begins.
+    /// Elapsed time of the round. `None` before it begins.
     pub elapsed: Option<Duration>,
-    /// True if messages are taken in this round.
+    /// True if the current round takes messages.
     pub collects: bool,
-    /// The head of its ledger, as `SEQ:HASH`; none of a study that relays messages.
+    /// Head of the study's ledger, as `SEQ:HASH`. `None` if the study relays messages.
     pub head: Option<String>,
-    /// Releases that have left.
+    /// Number of releases that have left.
     pub n_releases: usize,
-    /// The reason why it stands still.
+    /// Reason why the study is stalled.
     pub error: Option<String>,
-    /// The rounds in which this coordinator took messages since it began, each with whether each slot has delivered.
+    /// Rounds with messages since this coordinator started, and whether each slot delivered in
+    /// them.
     pub rounds: BTreeMap<u64, Vec<bool>>,
-    /// The time since the last signed request of each slot; none if there was none since this coordinator began.
+    /// Time since the last signed request of each slot. `None` if there was no request since this
+    /// coordinator started.
     pub silences: Vec<Option<Duration>>,
 }
 
@@ -42,7 +45,7 @@ impl Observer {
         Self { shared }
     }
 
-    /// The study with a name; none if it is not served, or not yet.
+    /// Returns the study with this name. `None` if it is not served, or not yet.
     #[must_use]
     pub fn study(&self, name: &str) -> Option<ObservedStudy> {
         let served = self.shared.registry().studies.get(name).cloned()?;

@@ -1,4 +1,4 @@
-//! The public state of a study at a moment: all that polls see.
+//! Public state of a study at a moment, the only state that polls see.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -7,58 +7,66 @@ use std::time::Instant;
 use fedbo_ledger::Head;
 use fedbo_protocol::Broadcast;
 use fedbo_wire::{
-    Content, Handout, HelperEntry, LedgerEntry, LedgerHead, RelayedMessage, SigningKey, StudyState,
+    Content, Handout, HelperEntry, LedgerEntry, LedgerHead, RelayedMessage, RoundKey, SigningKey,
+    StudyState,
 };
 
 use crate::store::StudyRecord;
 use crate::study::Study;
 
-/// Handouts with more releases than these are signed anew each time: agents that were away are few.
+/// Maximum number of entries in a cached handout. Larger handouts are signed for each request,
+/// since few agents miss that many rounds.
 const CACHED_MAX: usize = 4;
 
-/// The beginning of a round.
+/// Start of a round.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Began {
-    /// By the store's clock.
+    /// Start by the store's clock.
     began_ms: u64,
-    /// The time for which it had been played when that was noted.
+    /// Elapsed time of the round at `noted_at`.
     elapsed_ms: u64,
     noted_at: Instant,
 }
 
 type Encoded = HashMap<(usize, usize), Arc<[u8]>>;
 
-/// The state of a study at a moment that everybody may know. All of it is public, or durable and released (INV-1,
+/// Public state of a study at a moment. All of it is public, or durable and released (INV-1,
 /// INV-4).
 pub(crate) struct Published {
     pub(crate) state: StudyState,
-    /// True once what was released before is here: until then nothing is handed out.
+    /// True once earlier releases are loaded. Nothing is handed out before.
     pub(crate) is_ready: bool,
-    /// The round that is being played.
+    /// Current round.
     pub(crate) round: u64,
-    /// The beginning of the round; none before the first, and while it is about to begin anew.
+    /// Start of the round. `None` before the first round and while a round is about to restart.
     pub(crate) began: Option<Began>,
     pub(crate) collects: bool,
-    /// The head of the chain of releases.
+    /// True while the round of a secure sum waits for the helper. Nothing of it is handed out, and
+    /// no agent charges for it (INV-30).
+    pub(crate) is_held: bool,
+    /// Helper's key of the round. `None` if the helper has closed the round, or the round collects
+    /// nothing.
+    pub(crate) round_key: Option<RoundKey>,
+    /// Head of the chain of releases.
     pub(crate) head: Head,
     /// All releases, in order.
     pub(crate) entries: Vec<Arc<LedgerEntry>>,
-    /// The helper's entries of rounds that are over, where two servers sum.
+    /// Helper's entries of past rounds, in a secure sum.
     pub(crate) helper: Vec<Arc<HelperEntry>>,
-    /// The newest broadcast of a relayed study.
+    /// Newest broadcast of a relayed study.
     pub(crate) broadcast: Option<Arc<Broadcast>>,
-    /// The reason why the study stands still, in words for its operator.
+    /// Reason why the study is stalled, as a message for its operator.
     pub(crate) error: Option<String>,
-    /// True if the service is about to end.
+    /// True if the service is shutting down.
     pub(crate) closes: bool,
     /// Signed handouts by the number of releases and of the helper's entries in them.
     encoded: Mutex<Encoded>,
-    /// The signed handout of the newest broadcast.
+    /// Signed handout of the newest broadcast.
     newest: OnceLock<Arc<[u8]>>,
 }
 
 impl Published {
-    /// Before anything happened.
+    /// Returns the initial state.
     pub(crate) fn new(study: &Study, state: StudyState, round: u64) -> Self {
         Self {
             state,
@@ -66,6 +74,8 @@ impl Published {
             round,
             began: None,
             collects: false,
+            is_held: false,
+            round_key: None,
             head: study.genesis(),
             entries: Vec::new(),
             helper: Vec::new(),
@@ -77,7 +87,7 @@ impl Published {
         }
     }
 
-    /// The same, to be changed.
+    /// Returns a copy to modify, with empty caches.
     pub(crate) fn next(&self) -> Self {
         Self {
             state: self.state,
@@ -85,6 +95,8 @@ impl Published {
             round: self.round,
             began: self.began,
             collects: self.collects,
+            is_held: self.is_held,
+            round_key: self.round_key,
             head: self.head,
             entries: self.entries.clone(),
             helper: self.helper.clone(),
@@ -96,7 +108,7 @@ impl Published {
         }
     }
 
-    /// Notes when the round began, and that it is now this time, by the store's clock.
+    /// Records the start of the round and the current time, both by the store's clock.
     pub(crate) fn begun(&mut self, began_ms: u64, now_ms: u64) {
         self.began = Some(Began {
             began_ms,
@@ -105,21 +117,24 @@ impl Published {
         });
     }
 
-    /// Milliseconds for which the round has been played.
+    /// Returns the elapsed time of the round in milliseconds.
     pub(crate) fn elapsed_ms(&self) -> Option<u64> {
         let began = self.began?;
         let since = u64::try_from(began.noted_at.elapsed().as_millis()).unwrap_or(u64::MAX);
         Some(began.elapsed_ms.saturating_add(since))
     }
 
-    /// Returns true if it says of the round what the store does.
+    /// Returns true if this state agrees with the store about the round.
     pub(crate) fn shows(&self, record: &StudyRecord) -> bool {
         let began_ms = self.began.map(|began| began.began_ms);
         self.is_ready && self.round == record.round && began_ms == record.began_ms
     }
 
-    /// The handout for an agent that has `known` releases, and so many entries of the helper: equal for all such agents, so it is signed once. Who says to have more
-    /// than there are sees by the head that the ledger was set back.
+    /// Returns the handout for an agent that has `known` releases and `known_helper` entries of the
+    /// helper.
+    ///
+    /// It is equal for all agents with these counts, so it is signed once. An agent that claims
+    /// more releases than there are detects from the head that the ledger was set back.
     pub(crate) fn releases_after(
         &self,
         (known, known_helper): (u64, u64),
@@ -136,6 +151,7 @@ impl Published {
                 Some(_) => Content::Shares {
                     leader: entries,
                     helper: helper.iter().map(|entry| HelperEntry::clone(entry)).collect(),
+                    key: self.round_key,
                 },
             };
             self.handout(study, content).to_bytes(key).into()
@@ -147,7 +163,9 @@ impl Published {
         Arc::clone(encoded.entry((new.len(), helper.len())).or_insert_with(encode))
     }
 
-    /// The handout of the newest broadcast: equal for all agents that have begun the round before, so it is signed once.
+    /// Returns the handout of the newest broadcast.
+    ///
+    /// It is equal for all agents that have begun the previous round, so it is signed once.
     pub(crate) fn newest_messages(
         &self,
         last: &Broadcast,
@@ -157,7 +175,7 @@ impl Published {
         Arc::clone(self.newest.get_or_init(|| self.messages(last.clone(), study, key).into()))
     }
 
-    /// The handout of these messages.
+    /// Returns the handout of these messages.
     pub(crate) fn messages(
         &self,
         broadcast: Broadcast,
@@ -178,7 +196,7 @@ impl Published {
     }
 }
 
-/// Messages as they travel, in the order of their senders.
+/// Converts messages to their wire form, ordered by sender.
 pub(crate) fn content(broadcast: Broadcast) -> Content {
     let mut messages: Vec<RelayedMessage> = broadcast
         .messages

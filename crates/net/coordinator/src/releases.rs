@@ -1,4 +1,4 @@
-//! The durable releases of a study: in its ledger if they are charged, in the store if not.
+//! The durable releases of a study: in its ledger if they are charged, in the store otherwise.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -11,7 +11,8 @@ use fedbo_wire::LedgerEntry;
 use crate::store::{FreeRelease, Lead, Store, StoreError};
 use crate::study::Study;
 
-/// An error that keeps releases from being durable; the study stops then, and nothing of the release has left.
+/// Error that keeps a release from becoming durable. The study then stops, and nothing of the
+/// release has left.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ReleasesError {
     /// The ledger refuses.
@@ -20,36 +21,39 @@ pub(crate) enum ReleasesError {
     /// The store refuses.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The ledger is older than what has left.
+    /// The ledger is older than the last release that has left.
     #[error(
-        "the ledger of study {study:?} ends at {found}, and its releases had gone on to {known}: it was set back or replaced, so \
-         what was spent is not known from it; put back the ledger as it was last, or end the study"
+        "the ledger of study {study:?} ends at {found}, but its releases had reached {known}: it \
+         was set back or replaced, so the spent budget is unknown; restore the latest ledger, or \
+         end the study"
     )]
     SetBack {
-        /// The study.
+        /// Name of the study.
         study: String,
-        /// The ledger's head.
+        /// Head of the ledger.
         found: Head,
-        /// The head that the store remembers.
+        /// Head that the store has recorded.
         known: String,
     },
-    /// A release that is to be charged came without a price, or the other way round.
-    #[error("round {round}: the release and its price do not belong together")]
+    /// A charged release has no price, or a free release has one.
+    #[error("round {round}: the release and its charge do not match")]
     Price {
-        /// The round.
+        /// Round of the release.
         round: u64,
     },
 }
 
-/// Keeps the releases of one study, in order.
+/// Durable releases of one study, in order.
 pub(crate) trait Releases: Send {
     /// Returns the head of the chain.
     fn head(&self) -> Head;
 
-    /// The release of a round, if it was made. If not, the budget must allow one more before anything is collected (INV-13).
+    /// Returns the release of a round, if it was made. If not, fails unless the budget allows one
+    /// more, before anything is collected (INV-13).
     fn stored(&mut self, round: u64) -> Result<Option<Vec<u8>>, ReleasesError>;
 
-    /// Makes charge and release durable, both or neither (INV-1), then says where the chain ends outside of the ledger.
+    /// Makes charge and release durable, both or neither (INV-1), then records the head of the
+    /// chain outside the ledger.
     fn commit(
         &mut self,
         round: u64,
@@ -57,11 +61,11 @@ pub(crate) trait Releases: Send {
         release: &[u8],
     ) -> Result<Head, ReleasesError>;
 
-    /// Returns the entries that were committed after number `after`, in order.
+    /// Returns the entries after number `after`, in order.
     fn entries(&self, after: u64) -> Result<Vec<LedgerEntry>, ReleasesError>;
 }
 
-/// The place of a study's ledger.
+/// Location of a study's ledger.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum LedgerPlace<'a> {
     File(&'a Path),
@@ -84,7 +88,7 @@ impl LedgerPlace<'_> {
     }
 }
 
-/// A study whose releases are charged.
+/// Releases that are charged in a ledger.
 pub(crate) struct ChargedReleases {
     ledger: Ledger,
     event: PrivacyEvent,
@@ -93,7 +97,7 @@ pub(crate) struct ChargedReleases {
 }
 
 impl ChargedReleases {
-    /// Opens the study's ledger, or begins it. `known` is where it ended when the last release left.
+    /// Opens or creates the study's ledger. `known` is its head when the last release left.
     pub(crate) fn open(
         place: LedgerPlace<'_>,
         study: &Study,
@@ -145,7 +149,8 @@ impl Releases for ChargedReleases {
         let event = event.ok_or(ReleasesError::Price { round })?;
         let head = self.ledger.commit(round, event, release)?;
         pass("coordinator: a release is charged");
-        // Written after the charge and before the release leaves: a ledger that is set back later is seen.
+        // Written after the charge and before the release leaves, so that a ledger that is set back
+        // later is detected.
         self.store.note_head(&self.lead, &head.to_string())?;
         pass("coordinator: the head is noted");
         Ok(head)
@@ -166,8 +171,8 @@ fn entry(committed: fedbo_ledger::Committed) -> LedgerEntry {
     }
 }
 
-/// Returns the entries of a study that another coordinator released after `head`, for rounds before `round`. They are
-/// durable, and their rounds are over (INV-1, INV-9).
+/// Returns the entries that another coordinator has released after `head`, for rounds before
+/// `round`. They are durable, and their rounds are over (INV-1, INV-9).
 pub(crate) fn released(
     store: &dyn Store,
     study: &Study,
@@ -189,7 +194,7 @@ pub(crate) fn released(
     Ok(entries.filter(|entry| entry.seq > head.seq).collect())
 }
 
-/// A study whose releases cost nothing that could be counted: without noise, or with noise from a seed.
+/// Releases without a privacy cost to count: without noise, or with noise from a seed.
 pub(crate) struct FreeReleases {
     entries: Vec<LedgerEntry>,
     head: Head,

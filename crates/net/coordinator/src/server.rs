@@ -19,43 +19,47 @@ use crate::observer::Observer;
 use crate::service::{Audience, Shared, router};
 use crate::store::{Store, StoreError};
 
-/// The interval at which the store is asked whether studies or agents have changed.
+/// Interval between checks of the store for changed studies or agents.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// Connections of the operator at most.
+/// Maximum number of connections of the operator.
 const OPERATORS: usize = 64;
 
-/// The settings of a service.
+/// Settings of a service.
 pub struct ServiceSettings {
-    /// The address on which it listens.
+    /// Address to listen on.
     pub listen: SocketAddr,
-    /// Its certificate; none for plain HTTP.
+    /// TLS certificate. `None` for plain HTTP.
     pub tls: Option<TlsFiles>,
-    /// True if plain HTTP is also spoken on addresses that others reach.
+    /// Allows plain HTTP on addresses that other machines can reach.
     pub plain_http: bool,
-    /// The address for metrics and health checks, over plain HTTP. Without one they are served at the agents' address
-    /// if that is plain HTTP too, and nowhere if it is TLS.
+    /// Address for metrics and health checks, over plain HTTP.
+    ///
+    /// If `None`, they are served at the agents' address if that is plain HTTP, and nowhere if it
+    /// is TLS.
     pub metrics: Option<SocketAddr>,
-    /// The store of its studies.
+    /// Store of the studies.
     pub store: Arc<dyn Store>,
-    /// The folder of ledgers.
+    /// Folder of the ledgers.
     pub ledgers: PathBuf,
-    /// Signs what is handed out.
+    /// Signing key of the coordinator.
     pub key: Arc<SigningKey>,
-    /// Tells this coordinator from others.
+    /// Identifies this coordinator among others.
     pub holder: String,
-    /// The limits of its connections.
+    /// Limits of the connections.
     pub limits: ConnectionLimits,
-    /// The lease: how long it keeps others from taking over its studies when it does not answer ([`crate::LEASE`]).
+    /// Lease: how long other coordinators wait before they take over the studies of one that does
+    /// not answer ([`crate::LEASE`]).
     pub lease: Duration,
-    /// The way to helpers of secure sums.
+    /// Settings for connections to helpers of secure sums.
     pub helper: HelperWay,
-    /// A further place to which its metrics go.
+    /// Additional sink for the metrics.
     pub recorder: Option<Arc<dyn Recorder>>,
 }
 
 impl ServiceSettings {
-    /// The settings of a service of a folder that this machine alone reaches: plain HTTP on a free port, with the usual limits.
+    /// Returns the settings for a folder and this machine only: plain HTTP on a free port, with the
+    /// default limits.
     pub fn local(home: &Home, holder: impl Into<String>) -> Self {
         Self {
             listen: SocketAddr::from(([127, 0, 0, 1], 0)),
@@ -74,19 +78,19 @@ impl ServiceSettings {
     }
 }
 
-/// The way to the helpers of secure sums.
+/// Settings for connections to helpers of secure sums.
 #[derive(Clone, Debug, Default)]
 pub struct HelperWay {
-    /// Certificates of an authority besides the usual, in PEM form.
+    /// Certificates of an authority in addition to the usual ones, in PEM form.
     pub authority: Option<PathBuf>,
-    /// True if `http://` is allowed beyond this machine.
+    /// Allows `http://` beyond this machine.
     pub plain_http: bool,
 }
 
-/// An error in starting a service.
+/// Error while starting a service.
 #[derive(Debug, thiserror::Error)]
 pub enum ServiceError {
-    /// Nobody can be listened to.
+    /// The address cannot be listened on.
     #[error(transparent)]
     Listen(#[from] ListenError),
     /// The store cannot be used.
@@ -104,7 +108,7 @@ pub struct Service {
 }
 
 impl Service {
-    /// Starts it on the current runtime; it answers when this returns.
+    /// Starts the service on the current runtime. It accepts requests when this returns.
     ///
     /// # Errors
     /// If the address, the certificate or the store cannot be used.
@@ -148,29 +152,30 @@ impl Service {
         let mut tasks = vec![look, tokio::spawn(serving)];
         if let Some(listening) = operator {
             let router = router(Arc::clone(&shared), Audience::Operator);
-            let counts = ConnectionCounts::default(); // the figures are of agents' connections
+            let counts = ConnectionCounts::default(); // metrics cover agents' connections only
             tasks.push(tokio::spawn(listening.serve(router, counts, ending)));
         }
         Ok(Self { address, metrics, shared, closes, tasks })
     }
 
-    /// The address on which it listens.
+    /// Returns the address on which the service listens.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Returns the address for metrics and health checks, if they have one of their own.
+    /// Returns the address for metrics and health checks, if they have their own.
     pub fn metrics(&self) -> Option<SocketAddr> {
         self.metrics
     }
 
-    /// A view of its studies for the operator.
+    /// Returns a view of the studies for the operator.
     #[must_use]
     pub fn observer(&self) -> Observer {
         Observer::new(Arc::clone(&self.shared))
     }
 
-    /// Ends it: no more connections, polls are answered, what is being made durable is, leases are let go.
+    /// Stops the service: accepts no more connections, answers polls, finishes writes in progress
+    /// and releases leases.
     pub async fn stop(self) {
         let registry = self.shared.registry();
         let hosts = tokio::task::spawn_blocking(move || {
@@ -178,7 +183,7 @@ impl Service {
                 served.with_host(crate::host::Host::close);
             }
         });
-        // A panic of a study's thread is in the log already.
+        // A panic of a study's thread was logged already.
         let _ = hosts.await;
         self.closes.send_replace(true);
         for task in self.tasks {
@@ -187,7 +192,7 @@ impl Service {
     }
 }
 
-/// Looks now and then whether studies or agents have changed.
+/// Checks at intervals whether studies or agents have changed.
 async fn look(shared: Arc<Shared>, mut closes: watch::Receiver<bool>) {
     loop {
         tokio::select! {
@@ -195,7 +200,7 @@ async fn look(shared: Arc<Shared>, mut closes: watch::Receiver<bool>) {
             () = closing(&mut closes) => return,
         }
         if let Err(error) = shared.refresh().await {
-            tracing::error!("studies and agents cannot be read: {error}");
+            tracing::error!("cannot read studies and agents: {error}");
         }
     }
 }

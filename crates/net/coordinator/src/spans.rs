@@ -1,17 +1,18 @@
-//! Spans for a collector of traces: what the service does, from when to when. docs/operations.md has the allow-list (INV-4).
+//! Tracing spans of the service. docs/operations.md has the allow-list (INV-4).
 //!
-//! None begins or ends when a release has been computed: that instant depends on noise, and nobody is to see it (INV-9).
+//! No span begins or ends when a release has been computed: that instant depends on the noise, and
+//! nobody may see it (INV-9).
 
 use tracing::field::Empty;
 use tracing::info_span;
 pub(crate) use tracing::{Instrument, Span};
 
-/// The target of all spans of the service, by which a subscriber knows them.
+/// Target of all spans of the service, for subscribers to filter on.
 pub const SPANS: &str = "fedbo::spans";
 
-/// A request, until it is answered.
+/// Span of a request, until its answer.
 pub(crate) fn request(method: &str, route: &str) -> Span {
-    // A method that is not one of HTTP is the sender's text.
+    // An unknown method is text of the sender, so it is recorded as `_OTHER`.
     let method = ["GET", "HEAD", "POST", "PUT"].into_iter().find(|known| *known == method);
     let method = method.unwrap_or("_OTHER");
     info_span!(
@@ -25,12 +26,12 @@ pub(crate) fn request(method: &str, route: &str) -> Span {
     )
 }
 
-/// Notes the status of the answer.
+/// Records the status of the answer.
 pub(crate) fn answered(request: &Span, status: u16) {
     request.record("http.response.status_code", status);
 }
 
-/// A round, until the next begins or another coordinator goes on with the study.
+/// Span of a round, until the next round begins or another coordinator takes over the study.
 pub(crate) fn round(study: &str, round: u64) -> Span {
     info_span!(target: SPANS, parent: None, "round", study, round)
 }

@@ -1,4 +1,4 @@
-//! A study that is being served: its frozen configuration, read.
+//! A served study with its parsed, frozen configuration.
 
 use fedbo_config::FileError;
 use fedbo_federated::{Exchange, named};
@@ -10,83 +10,83 @@ use fedbo_wire::{Digest, SealedUpload, Signature, SigningKey, Upload, config_dig
 
 use crate::store::{StudyKey, StudyRecord};
 
-/// A study as its coordinator knows it; nobody may change any of it (INV-11).
+/// A study as its coordinator knows it. It never changes (INV-11).
 #[derive(Clone)]
 pub struct Study {
-    /// Its key in the store.
+    /// Key of the study in the store.
     pub key: StudyKey,
-    /// Its name.
+    /// Name of the study.
     pub name: String,
-    /// Its public configuration, as it is handed out.
+    /// Public configuration, exactly as it is handed out.
     pub config: String,
-    /// The hash by which messages name it.
+    /// Hash of the configuration, which identifies the study in messages.
     pub digest: Digest,
-    /// The coordinator's signature of it.
+    /// Signature of the configuration by the coordinator.
     pub signature: Signature,
-    /// The federation that the configuration describes.
+    /// Federation that the configuration describes.
     pub federation: Federation,
     /// Hash of the shared features.
     pub map: MapHash,
-    /// N.
+    /// Number of slots, N.
     pub n_slots: u32,
-    /// Numbers of a message: M, or what the algorithm says.
+    /// Length of a message: M, or the length that the algorithm defines.
     pub n_features: u32,
-    /// The sum by two servers, of which this is the leader; none where the coordinator sums alone.
+    /// Secure sum that this coordinator leads. `None` if the coordinator sums alone.
     pub sum: Option<SumStudy>,
 }
 
-/// An error that keeps a stored study from being served.
+/// Reason why a stored study cannot be served.
 #[derive(Debug, thiserror::Error)]
 pub enum StudyUnusable {
-    /// Its configuration cannot be read.
+    /// The configuration cannot be read.
     #[error(transparent)]
     Config(#[from] FileError),
-    /// Its features cannot be drawn.
-    #[error("the shared features cannot be drawn: {0}")]
+    /// The shared features cannot be drawn.
+    #[error("cannot draw the shared features: {0}")]
     Features(#[from] GpError),
-    /// Its agents do not work together.
+    /// The algorithm runs each agent alone.
     #[error(
-        "federation.algorithm = {algorithm:?} is each agent alone, which needs no coordinator; use `fedbo tune`, or algorithm = {}",
+        "federation.algorithm = {algorithm:?} runs each agent alone and needs no coordinator; use `fedbo tune`, or algorithm = {}",
         named(&[Exchange::Relayed, Exchange::Released])
     )]
     Alone {
-        /// Its algorithm.
+        /// Name of the algorithm.
         algorithm: &'static str,
     },
-    /// Its agents have no coordinator.
+    /// The algorithm has no coordinator.
     #[error(
         "federation.algorithm = {algorithm:?} has no coordinator: neighbours share with each other; use `fedbo peer`"
     )]
     Neighbours {
-        /// Its algorithm.
+        /// Name of the algorithm.
         algorithm: &'static str,
     },
-    /// Its vectors are to be kept by shards, which meet in a database.
+    /// The study asks for shards, which need a shared database.
     #[error(
         "network.intake = \"shards\" is for coordinators that share a PostgreSQL database; name one with --store, or remove the key"
     )]
     NoShards,
-    /// Its secure sum cannot be led.
+    /// The coordinator cannot lead the secure sum.
     #[error(transparent)]
     Sum(#[from] NoSum),
-    /// Its secure sum was frozen for another coordinator.
+    /// The secure sum was frozen for another coordinator.
     #[error("secure_sum.leader of the study is the card of another coordinator")]
     OtherLeader,
-    /// There are more of something than messages can count.
+    /// A count exceeds the range of messages.
     #[error("{what} = {found}, at most 4294967295 can be served")]
     TooMany {
-        /// The things that are counted.
+        /// Kind of the counted items.
         what: &'static str,
-        /// The number of them.
+        /// Number of them.
         found: usize,
     },
 }
 
 impl Study {
-    /// Reads a stored study; `key` signs its configuration.
+    /// Reads a stored study. `key` signs its configuration.
     ///
     /// # Errors
-    /// If it cannot be served.
+    /// If the study cannot be served.
     pub fn of(record: &StudyRecord, key: &SigningKey) -> Result<Self, StudyUnusable> {
         let federation = Federation::thaw(&record.config)?;
         let config = record.config.clone();
@@ -118,26 +118,26 @@ impl Study {
         })
     }
 
-    /// The privacy plan of its releases, where they are charged.
+    /// Returns the privacy plan, if releases are charged.
     pub(crate) fn plan(&self) -> Option<&PrivacyPlan> {
         self.federation.privacy()
     }
 
-    /// Returns true if agents exchange messages; if not, they get releases of sums.
+    /// Returns true if agents exchange messages, and false if they get releases of sums.
     pub(crate) fn is_relayed(&self) -> bool {
         matches!(self.federation.collaboration, Collaboration::Relayed(_))
     }
 
-    /// Returns true if vectors are taken in a round.
+    /// Returns true if a round takes vectors.
     pub(crate) fn collects(&self, round: u64) -> bool {
         match &self.federation.collaboration {
             Collaboration::Relayed(_) => true,
             Collaboration::Released(releases) => releases.schedule().releases(round),
-            Collaboration::Neighbours(_) => false, // no study is made of such a federation
+            Collaboration::Neighbours(_) => false, // refused by `Study::of`
         }
     }
 
-    /// Bytes of an upload.
+    /// Returns the size of an upload in bytes.
     pub(crate) fn upload_bytes(&self) -> usize {
         match &self.sum {
             Some(sum) => SealedUpload::n_bytes(sum.sealed_sizes()),
@@ -145,7 +145,7 @@ impl Study {
         }
     }
 
-    /// Returns the head with which the chain of its releases begins.
+    /// Returns the head at which the chain of releases begins.
     pub(crate) fn genesis(&self) -> Head {
         match self.plan() {
             Some(plan) => plan.charter.genesis(),
@@ -162,7 +162,7 @@ mod tests {
     fn algorithms_without_a_coordinator_are_refused_by_their_names() {
         let alone = StudyUnusable::Alone { algorithm: "ts" }.to_string();
         assert!(
-            alone.contains("\"ts\" is each agent alone")
+            alone.contains("\"ts\" runs each agent alone")
                 && alone.ends_with(
                     "algorithm = \"shared-prior\", \"dp-shared-prior\", \"rgpe\", \"taf\", \"fts\" or \"dp-fts-de\""
                 ),

@@ -1,23 +1,17 @@
-//! Everything that the service says of itself is on the allow-list of docs/operations.md, with a reason (INV-4).
-#![expect(
-    clippy::unwrap_used,
-    reason = "a test that cannot go on has failed, and the place says where"
-)]
-
-#[path = "service/world.rs"]
-#[allow(dead_code, reason = "each test uses its own part")]
-mod world;
+//! All metrics, log lines and spans of the service are on the allow-list of docs/operations.md,
+//! with a reason (INV-4).
+#![expect(clippy::unwrap_used, reason = "helpers of tests, where a panic is a failure")]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use fedbo_coordinator::store::StudyState;
 
-use world::{World, send, summed};
+use crate::world::{World, send, summed};
 
 const PAGE: &str = include_str!("../../../../docs/operations.md");
 
-/// The rows of the table below a heading, each of its cells without code marks.
+/// Returns the rows of the table below a heading, with their cells stripped of code marks.
 fn table(heading: &str) -> Vec<Vec<String>> {
     let after = PAGE.split_once(&format!("\n### {heading}\n")).unwrap().1;
     let section = after.split("\n#").next().unwrap();
@@ -39,7 +33,7 @@ fn names(cell: &str) -> BTreeSet<String> {
     names.map(str::to_owned).collect()
 }
 
-/// Name and labels of each metric that a service shows which has played rounds.
+/// Returns name and labels of each metric in the output of a service that has played rounds.
 fn metrics(text: &str) -> BTreeMap<String, BTreeSet<String>> {
     let mut found: BTreeMap<String, BTreeSet<String>> = text
         .lines()
@@ -54,7 +48,7 @@ fn metrics(text: &str) -> BTreeMap<String, BTreeSet<String>> {
             continue;
         };
         let labels = labels.rsplit_once('}').unwrap().0;
-        // Values are in quotation marks, and hold none themselves.
+        // Values are in quotation marks, and contain none.
         let keys = labels.split('"').step_by(2);
         let keys = keys.map(|key| key.trim_matches([',', '=']).to_owned());
         let keys = keys.filter(|key| !key.is_empty() && key != "le");
@@ -87,7 +81,8 @@ fn every_metric_is_on_the_list() {
     assert_eq!(shown, listed);
 }
 
-/// Level, text and fields of each line that a service can log: those of this crate's sources and of the server that it stands on.
+/// Returns level, text and fields of each line that a service can log, from the sources of this
+/// crate and of the underlying server.
 fn logged() -> BTreeSet<(String, String, BTreeSet<String>)> {
     let mut found = BTreeSet::new();
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -98,7 +93,7 @@ fn logged() -> BTreeSet<(String, String, BTreeSet<String>)> {
             if path.is_dir() {
                 folders.push(path);
             } else if path == here.join("src/spans.rs") {
-                // Spans have a list of their own.
+                // Spans have their own list.
             } else if path.extension().is_some_and(|ending| ending == "rs") {
                 let source = std::fs::read_to_string(&path).unwrap();
                 let makes_spans = source.contains("span!(");
@@ -112,7 +107,7 @@ fn logged() -> BTreeSet<(String, String, BTreeSet<String>)> {
     found
 }
 
-/// `warn!(study = %name, round, "text")`, the beginning of what follows `tracing::`.
+/// Parses `warn!(study = %name, round, "text")`, the start of the text after `tracing::`.
 fn line(call: &str) -> Option<(String, String, BTreeSet<String>)> {
     let (level, rest) = call.split_once("!(")?;
     let level = level.to_owned();
@@ -136,7 +131,8 @@ fn every_log_line_is_on_the_list() {
     assert_eq!(logged, listed);
 }
 
-/// The name and the fields of each span: `info_span!(target: SPANS, "request", http.route = route)`.
+/// Returns name and fields of each span: `info_span!(target: SPANS, "request", http.route =
+/// route)`.
 fn spans() -> BTreeSet<(String, BTreeSet<String>)> {
     let source = include_str!("../src/spans.rs");
     let calls = source.split("info_span!(").skip(1);

@@ -1,9 +1,10 @@
-//! A coordinator's folder is its owner's alone.
+//! Only the owner may access a coordinator's folder.
 
 use std::fs::{DirBuilder, Permissions, metadata, read_dir, set_permissions};
 use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::path::Path;
 
+use fedbo_coordinator::store::{SqliteStore, Store as _, StoreError};
 use fedbo_coordinator::{Home, HomeError};
 use fedbo_database::Mode;
 use fedbo_transport::KeyError;
@@ -15,7 +16,7 @@ fn folder(parent: &Path, mode: u32) -> std::path::PathBuf {
     path
 }
 
-/// Also in a folder that others may look into, as folders are that somebody has made beforehand.
+/// Holds even if the folder itself is readable by others, like a folder that was made beforehand.
 #[test]
 fn everything_in_a_folder_is_readable_for_its_owner_alone() {
     let parent = tempfile::tempdir().unwrap();
@@ -44,11 +45,33 @@ fn a_folder_in_which_others_may_write_holds_no_key() {
         assert!(error.to_string().contains("`chmod go-w "), "{error}");
         assert_eq!(read_dir(&path).unwrap().count(), 0);
     }
-    // Nor does one that was opened to them later.
+    // A folder that was opened to others later holds no key either.
     let path = parent.path().join("ours");
     DirBuilder::new().mode(0o700).create(&path).unwrap();
     drop(Home::open(&path, Mode::Create).unwrap());
     set_permissions(&path, Permissions::from_mode(0o770)).unwrap();
     let opened = Home::open(&path, Mode::Existing);
     assert!(matches!(opened, Err(HomeError::Key(KeyError::OpenFolder { .. }))));
+}
+
+/// Verifying a copy must work on a read-only medium. Since root may write anyway, this test asks
+/// the store itself.
+#[test]
+fn a_folder_is_verified_by_a_store_that_cannot_write() {
+    let parent = tempfile::tempdir().unwrap();
+    let path = folder(parent.path(), 0o755);
+    drop(Home::open(&path, Mode::Create).unwrap());
+    let names = || {
+        let mut names: Vec<_> =
+            read_dir(&path).unwrap().flatten().map(|entry| entry.file_name()).collect();
+        names.sort();
+        names
+    };
+    let before = names();
+    assert_eq!(fedbo_coordinator::verify(&path).unwrap(), []);
+    assert_eq!(names(), before);
+    let store = SqliteStore::open_for_reading(&path.join("coordinator.db")).unwrap();
+    assert!(store.studies().unwrap().is_empty());
+    let refused = store.create_study("a", "", &["b".to_owned()]).unwrap_err();
+    assert!(matches!(refused, StoreError::Refused { .. }), "{refused}");
 }

@@ -1,8 +1,6 @@
-//! Metrics and health checks are the operator's: where agents are on TLS, they have an address of their own, or none.
-#![expect(
-    clippy::unwrap_used,
-    reason = "a test that cannot go on has failed, and the place says where"
-)]
+//! Metrics and health checks are for the operator only. If agents use TLS, they have their own
+//! address, or none.
+#![expect(clippy::unwrap_used, reason = "helpers of tests, where a panic is a failure")]
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -24,7 +22,8 @@ fn settings(home: &Home, tls: Option<TlsFiles>, metrics: Option<SocketAddr>) -> 
     ServiceSettings { tls, metrics, ..ServiceSettings::local(home, "test") }
 }
 
-/// A certificate in the folder, and who trusts it.
+/// Writes a certificate to the folder. Returns its files, and a client configuration that trusts
+/// it.
 fn certificate(folder: &Path) -> (TlsFiles, Arc<ClientConfig>) {
     let pair = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
     let files = TlsFiles { certificate: folder.join("cert.pem"), key: folder.join("key.pem") };
@@ -41,7 +40,7 @@ fn certificate(folder: &Path) -> (TlsFiles, Arc<ClientConfig>) {
     (files, Arc::new(trust))
 }
 
-/// The status of the answer.
+/// Sends a request, and returns the status of the answer.
 fn ask(mut stream: impl Read + Write, path: &str) -> u16 {
     let request = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).unwrap();
@@ -90,7 +89,8 @@ fn agents_on_tls_are_not_shown_the_operators_figures() {
     }
 }
 
-/// Behind a proxy, or on one machine, one address is enough; two are two.
+/// One address is enough behind a proxy or on one machine. A second address separates operator and
+/// agents.
 #[test]
 fn plain_http_serves_both_unless_metrics_have_an_address() {
     let folder = tempfile::tempdir().unwrap();

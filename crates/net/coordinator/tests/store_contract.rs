@@ -1,4 +1,5 @@
-//! The contract of every store with agents, operators and rounds, and that of an inbox with the replicas that share it.
+//! The contract of every store with agents, operators and rounds, and the contract of an inbox with
+//! the replicas that share it.
 #![cfg(unix)]
 #![expect(
     clippy::unwrap_used,
@@ -14,15 +15,16 @@ use std::thread::{scope, sleep};
 use std::time::Duration;
 
 use fedbo_coordinator::store::{
-    Arrived, FreeRelease, Lead, NextRound, Opening, Participants, Posted, PostgresStore, Posting,
-    ShardId, ShardReport, ShardView, SqliteStore, Store, StoreError, StudyRecord, StudyState,
+    Arrived, Counted, CountedRequest, FreeRelease, Lead, NextRound, Opening, Participants, Posted,
+    PostgresStore, Posting, ShardId, ShardReport, ShardView, SlotCounter, SqliteStore, Store,
+    StoreError, StudyRecord, StudyState,
 };
 use fedbo_database::Mode;
 use fedbo_testkit::postgres::Server;
 use fedbo_wire::{Digest, PublicKey, config_digest};
 use proxy::{Cut, Proxy};
 
-/// One server for all tests that leave it as it is.
+/// Shared server for all tests that do not stop or change it.
 fn server() -> &'static Server {
     static SERVER: OnceLock<Server> = OnceLock::new();
     SERVER.get_or_init(Server::start)
@@ -34,7 +36,7 @@ fn postgres(url: &str) -> PostgresStore {
 
 type Check = fn(&dyn Store);
 
-const CHECKS: [(&str, Check); 13] = [
+const CHECKS: [(&str, Check); 15] = [
     ("studies are found by name", studies_are_found_by_name),
     ("states change as an operator may", states_change),
     ("tokens are used once", tokens_are_used_once),
@@ -47,13 +49,15 @@ const CHECKS: [(&str, Check); 13] = [
     ("a release is made once", a_release_is_made_once),
     ("who is in a release", who_is_in_a_release),
     ("what a helper is bound to", what_a_helper_is_bound_to),
+    ("counters of requests", counters_of_requests),
+    ("counters at once", counters_at_once),
     ("many at once", races),
 ];
 
 #[test]
 fn sqlite_store_contract() {
     for (name, check) in CHECKS {
-        // In memory where there is one: what is tested is not the disk.
+        // In memory if possible, since the disk is not under test.
         let memory = std::path::Path::new("/dev/shm");
         let folder = match memory.is_dir() {
             true => tempfile::tempdir_in(memory).unwrap(),
@@ -75,7 +79,7 @@ fn postgres_store_contract() {
     }
 }
 
-/// Tables that are added when a study first needs them are no defect of the file.
+/// A table that was added on demand is no defect of the file.
 #[test]
 fn a_file_with_participants_is_sound() {
     let folder = tempfile::tempdir().unwrap();
@@ -87,8 +91,26 @@ fn a_file_with_participants_is_sound() {
     let found = Participants { round: 0, slots: vec![1], release: Digest([3; 32]) };
     store.note_participants(&lead, &found).unwrap();
     store.note_commitment(&lead, 0, &Digest([4; 32])).unwrap();
+    let request = CountedRequest { study: study.key, slot: 0, counter: 1, mark: Digest([5; 32]) };
+    store.count(&[request]).unwrap();
     drop(store);
     assert_eq!(SqliteStore::verify(&path).unwrap(), Vec::<String>::new());
+}
+
+/// Requests are counted all the time, so counting must need little disk space: a disk that fills up
+/// still has room for counters and releases.
+#[test]
+fn counters_need_little_of_a_disk() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store.db");
+    let store = SqliteStore::open(&path, Mode::Create).unwrap();
+    let study = create(&store);
+    for counter in 1..=300 {
+        let request = CountedRequest { study: study.key, slot: 0, counter, mark: Digest([5; 32]) };
+        assert_eq!(store.count(&[request]).unwrap(), [Counted::Taken]);
+    }
+    let n_bytes = std::fs::metadata(folder.path().join("store.db-wal")).unwrap().len();
+    assert!(n_bytes < 200_000, "{n_bytes} bytes in the log");
 }
 
 fn roster(n: usize) -> Vec<String> {
@@ -103,7 +125,7 @@ fn secret(n: u8) -> PublicKey {
     PublicKey([n; 32])
 }
 
-/// The configuration of the study that [`create`] makes.
+/// Returns the digest of the configuration of the study that [`create`] makes.
 fn agreed() -> Digest {
     config_digest(b"config = 1\n")
 }
@@ -188,7 +210,7 @@ fn tokens_are_used_once(store: &dyn Store) {
     let enrol =
         |n, agent| store.enrol(&secret(n), &agreed(), &key(agent)).map(|enrolment| enrolment.slot);
     assert_eq!(enrol(7, 1), Err(StoreError::TokenUnknown));
-    add(0, 3).unwrap(); // the first is void
+    add(0, 3).unwrap(); // the first token is void
     assert_eq!(enrol(1, 1), Err(StoreError::TokenUnknown));
     assert_eq!(enrol(3, 1), Ok(0));
     assert_eq!(enrol(3, 1), Ok(0));
@@ -197,13 +219,13 @@ fn tokens_are_used_once(store: &dyn Store) {
     add(1, 8).unwrap();
     let changed = store.enrol(&secret(8), &other, &key(2)).unwrap_err();
     assert_eq!(changed, StoreError::OtherConfig);
-    // A slot that is revoked takes its tokens along.
+    // Revoking a slot voids its tokens.
     store.revoke(study, 1).unwrap();
     assert_eq!(enrol(8, 2), Err(StoreError::TokenUnknown));
     assert!(store.slots(study).unwrap()[1].key.is_none());
     store.add_token(study, 1, &secret(4), 5).unwrap();
     assert_eq!(enrol(4, 2), Err(StoreError::TokenExpired));
-    // A new token of a slot that is taken is for another key, which takes it.
+    // A new token for a taken slot lets another key take the slot.
     add(0, 5).unwrap();
     assert_eq!(enrol(5, 9), Ok(0));
     assert_eq!(store.slots(study).unwrap()[0].key, Some(key(9)));
@@ -237,7 +259,7 @@ fn one_agent_has_one_slot(store: &dyn Store) {
     store.enrol(&secret(1), &agreed(), &key(8)).unwrap();
     let taken = store.rotate(study, 1, &key(8), &key(7)).unwrap_err();
     assert_eq!(taken, StoreError::KeyTaken { slot: 0 });
-    // Of another study it may have a slot.
+    // The agent may have a slot of another study.
     let other = store.create_study("other", "", &roster(1)).unwrap().key;
     store.add_token(other, 0, &secret(9), hour).unwrap();
     store.enrol(&secret(9), &config_digest(b""), &key(7)).unwrap();
@@ -281,7 +303,7 @@ fn leases_end(store: &dyn Store) {
     assert_eq!(take("a", 60_000), None, "another's lead is not let go");
     store.resign(&second).unwrap();
     let third = take("a", 60_000).unwrap();
-    // The same holder takes its lead again, as after a crash.
+    // The same holder acquires leadership again, as after a crash.
     assert!(take("a", 60_000).unwrap().token > third.token);
     let missing = store.lead(fedbo_coordinator::store::StudyKey(99), "a", 1);
     assert!(matches!(missing, Err(StoreError::NoStudy { .. })));
@@ -324,11 +346,11 @@ fn rounds(store: &dyn Store) {
         let stored = store.broadcast(study.key, round).unwrap();
         assert_eq!(stored.as_deref(), broadcast);
     }
-    // What was handed out never changes.
+    // A stored broadcast never changes.
     let broadcast = Some(&b"other"[..]);
     store.begin_round(&lead, NextRound { broadcast, ..next(3) }).unwrap_err();
     assert_eq!(store.broadcast(study.key, 3).unwrap().unwrap().len(), 100_000);
-    // A round that is played again after a crash begins anew.
+    // A round that is restarted after a crash gets a new start.
     let began_ms = 7_777;
     store.begin_round(&lead, NextRound { began_ms, ..next(3) }).unwrap();
     assert_eq!(store.study("labs").unwrap().began_ms, Some(7_777));
@@ -348,7 +370,7 @@ fn a_release_is_made_once(store: &dyn Store) {
     assert_eq!(store.free_releases(study.key).unwrap(), [release(0), release(1), release(5)]);
 }
 
-/// A note of a round that is closed again after a crash replaces the one before.
+/// If a round is closed again after a crash, the new record replaces the old one.
 fn who_is_in_a_release(store: &dyn Store) {
     let study = create(store);
     let old = store.lead(study.key, "a", 1).unwrap().unwrap();
@@ -357,7 +379,7 @@ fn who_is_in_a_release(store: &dyn Store) {
         slots: slots.to_vec(),
         release: Digest([u8::try_from(slots.len()).unwrap(); 32]),
     };
-    assert_eq!(store.participants(study.key).unwrap(), []);
+    assert_eq!(store.participants(study.key, 0).unwrap(), []);
     store.note_participants(&old, &of(4, &[0, 7, u32::MAX])).unwrap();
     store.note_participants(&old, &of(2, &[])).unwrap();
     store.note_participants(&old, &of(4, &[1])).unwrap();
@@ -365,12 +387,12 @@ fn who_is_in_a_release(store: &dyn Store) {
     lead(store, &study, "b");
     let late = store.note_participants(&old, &of(5, &[1]));
     assert_eq!(late, Err(StoreError::Superseded));
-    assert_eq!(store.participants(study.key).unwrap(), [of(2, &[]), of(4, &[1])]);
+    assert_eq!(store.participants(study.key, 0).unwrap(), [of(2, &[]), of(4, &[1])]);
     let other = fedbo_coordinator::store::StudyKey(99);
-    assert_eq!(store.participants(other).unwrap(), []);
+    assert_eq!(store.participants(other, 0).unwrap(), []);
 }
 
-/// The hash of a round that is closed again after a crash replaces the one before.
+/// If a round is closed again after a crash, the new commitment replaces the old one.
 fn what_a_helper_is_bound_to(store: &dyn Store) {
     let study = create(store);
     let old = store.lead(study.key, "a", 1).unwrap().unwrap();
@@ -387,7 +409,7 @@ fn what_a_helper_is_bound_to(store: &dyn Store) {
     assert_eq!(store.commitments(other).unwrap(), []);
 }
 
-/// Many at once: one study of a name, one agent of a token, one leader of each token.
+/// Concurrent calls: one study per name, one agent per token, one leader per fencing token.
 fn races(store: &dyn Store) {
     let won = |act: &(dyn Fn(u8) -> bool + Sync)| {
         scope(|scope| {
@@ -425,8 +447,8 @@ fn post(
         .unwrap()
 }
 
-/// The first vector of a slot and round counts, in its round alone, as long as the round is open (INV-6); it is gone once the round
-/// is over (INV-16).
+/// The first vector of a slot and round counts, in its own round only, while the round is open
+/// (INV-6). It is deleted once the round is over (INV-16).
 #[test]
 #[ignore = "postgresql: run by cargo xtask test --all"]
 fn inbox_contract() {
@@ -451,7 +473,7 @@ fn inbox_contract() {
     assert_eq!(slots(&[0]), [2]);
     assert_eq!(arrived(4, &[0])[0], Arrived { slot: 2, sealed: b"abc".to_vec() });
     assert_eq!(arrived(3, &[]), []);
-    // Shut: repeats are answered as before, others are late.
+    // After the inbox is shut, repeats get the same answer, and other vectors are late.
     inbox.shut_inbox(&lead).unwrap();
     assert_eq!(post(inbox, &study, 1, 4, b"abc"), Posted::Late);
     assert!(!inbox.awaits(study.key, 1, 4).unwrap());
@@ -466,18 +488,19 @@ fn inbox_contract() {
     assert_eq!(post(inbox, &study, 2, 5, b"new"), Posted::Taken);
     assert_eq!(post(inbox, &study, 2, 4, b"abc"), Posted::Taken);
     assert_eq!(arrived(5, &[]), [Arrived { slot: 2, sealed: b"new".to_vec() }]);
-    // Forgotten without being shut before: no vector comes after its round's release.
+    // The inbox was not shut first. No vector arrives after the round's release.
     inbox.forget_vectors(&lead, 5).unwrap();
     assert_eq!(post(inbox, &study, 0, 5, b"abc"), Posted::Late);
     assert!(!inbox.awaits(study.key, 0, 5).unwrap());
-    // A round that takes none.
+    // A round that takes no vectors.
     let collects = false;
     store.begin_round(&lead, NextRound { collects, ..next(6) }).unwrap();
     assert_eq!(post(inbox, &study, 1, 6, b"abc"), Posted::Late);
     assert_eq!(arrived(5, &[]), [], "INV-16: a round's vectors go with it");
 }
 
-/// A shard that was told it may take vectors is seen by whoever shuts the round; vectors of other shards count once that is said.
+/// Shutting a round sees every shard that was allowed to take vectors. Vectors of a shard count
+/// only once the leader has chosen them.
 #[test]
 #[ignore = "postgresql: run by cargo xtask test --all"]
 fn shards_contract() {
@@ -520,7 +543,7 @@ fn shards_contract() {
     shards.hand_in(study.key, a, opening, b"sum").unwrap();
     let parts = shards.parts(study.key, opening, lease).unwrap();
     assert_eq!(parts[0].sealed.as_deref(), Some(&b"sum"[..]));
-    // Another leads, and the round begins anew: what was chosen is of no use any more.
+    // Another leader restarts the round, which invalidates the choice.
     let later = NextRound { began_ms: next(4).began_ms + 10, ..next(4) };
     let fenced = Lead { token: lead.token - 1, ..lead };
     let refused = shards.choose(&fenced, opening, &[], lease).unwrap_err();
@@ -542,7 +565,8 @@ fn shards_contract() {
     );
 }
 
-/// While many are posted, the inbox is shut: what was taken can be read then, all of it, and nothing else ever comes.
+/// The inbox is shut while many vectors are posted. All vectors that were taken can be read then,
+/// and no others arrive later.
 #[test]
 #[ignore = "postgresql: run by cargo xtask test --all"]
 fn what_was_taken_can_be_read_once_the_inbox_is_shut() {
@@ -577,7 +601,8 @@ fn what_was_taken_can_be_read_once_the_inbox_is_shut() {
     }
 }
 
-/// However a connection is cut at a commit, each change happens once, and its caller is told what an uncut call would have told.
+/// If a connection is cut at a commit, each change still happens once, and its caller gets the same
+/// answer as without the cut.
 #[test]
 #[ignore = "postgresql: run by cargo xtask test --all"]
 fn an_answer_that_is_lost_changes_nothing() {
@@ -620,7 +645,7 @@ fn an_answer_that_is_lost_changes_nothing() {
     }
 }
 
-/// A crash of the server empties the inbox and nothing else, and one can see that it did.
+/// A crash of the server empties the inbox and nothing else, and can be detected.
 #[test]
 #[ignore = "postgresql: run by cargo xtask test --all"]
 fn database_killed() {
@@ -645,4 +670,71 @@ fn database_killed() {
     assert!(inbox.awaits(study.key, 0, 2).unwrap(), "it is asked for again");
     assert_eq!(post(inbox, &study, 0, 2, b"abc"), Posted::Taken);
     store.begin_round(&lead, next(3)).unwrap();
+}
+
+/// A counter grows with every request of a slot. It restarts if another agent takes the slot, and
+/// continues if the same agent does.
+fn counters_of_requests(store: &dyn Store) {
+    let study = create(store);
+    let request = |slot, counter, mark| CountedRequest {
+        study: study.key,
+        slot,
+        counter,
+        mark: Digest([mark; 32]),
+    };
+    assert_eq!(store.counter(study.key, 0).unwrap(), SlotCounter::default());
+    assert_eq!(store.count(&[]).unwrap(), []);
+    let batch = [request(0, 1, 1), request(1, 7, 2), request(0, 1, 3), request(0, 4, 4)];
+    let verdicts = store.count(&batch).unwrap();
+    let behind = |known| Counted::Behind { known };
+    assert_eq!(verdicts, [Counted::Taken, Counted::Taken, behind(1), Counted::Taken]);
+    let again = [request(0, 4, 4), request(0, 1, 1), request(0, 3, 5), request(1, 7, 9)];
+    let verdicts = store.count(&again).unwrap();
+    assert_eq!(verdicts, [Counted::Taken, Counted::Taken, behind(4), behind(7)]);
+    assert_eq!(store.counter(study.key, 0).unwrap(), SlotCounter { counter: 4, since: 0 });
+    // The slot's first agent, the same agent with another token, and then another agent.
+    let enrol = |token, agent| {
+        store.add_token(study.key, 0, &secret(token), hour(store)).unwrap();
+        store.enrol(&secret(token), &agreed(), &key(agent)).unwrap();
+        store.counter(study.key, 0).unwrap()
+    };
+    assert_eq!(enrol(1, 1).counter, 4);
+    let lead = lead(store, &study, "a");
+    let next =
+        NextRound { round: 5, began_ms: 1, collects: true, broadcast: None, finishes: false };
+    store.begin_round(&lead, next).unwrap();
+    assert_eq!(enrol(2, 1), SlotCounter { counter: 4, since: 0 });
+    assert_eq!(enrol(3, 2), SlotCounter { counter: 0, since: 5 });
+    assert_eq!(store.count(&[request(0, 1, 1)]).unwrap(), [Counted::Taken]);
+}
+
+/// Replicas take the first counters concurrently. One request of each counter is taken, and no
+/// replica deadlocks.
+fn counters_at_once(store: &dyn Store) {
+    let key = create(store).key;
+    let taken = scope(|scope| {
+        let replicas: Vec<_> = (0..6_u8)
+            .map(|replica| {
+                scope.spawn(move || {
+                    let mut n_taken = 0;
+                    for counter in 1..=5 {
+                        let request = |slot| CountedRequest {
+                            study: key,
+                            slot,
+                            counter,
+                            mark: Digest([replica; 32]),
+                        };
+                        // In ascending and descending order of slots.
+                        let slots = if replica % 2 == 0 { [0, 1, 2] } else { [2, 1, 0] };
+                        let verdicts = store.count(&slots.map(request)).unwrap();
+                        n_taken += verdicts.iter().filter(|v| **v == Counted::Taken).count();
+                    }
+                    n_taken
+                })
+            })
+            .collect();
+        replicas.into_iter().map(|replica| replica.join().unwrap()).sum::<usize>()
+    });
+    assert!((3..=15).contains(&taken), "{taken}");
+    assert_eq!(store.counter(key, 2).unwrap().counter, 5);
 }

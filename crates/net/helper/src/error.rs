@@ -10,114 +10,126 @@ use fedbo_servers::NoSum;
 use fedbo_transport::LinkError;
 use fedbo_wire::{PublicKey, ServerMessageUnreadable};
 
-/// An error in using a helper's folder or one of its studies.
+/// Error when using a helper's folder or one of its studies.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum HelperError {
-    /// There is no helper.
+    /// The folder has no helper.
     #[error(
-        "{}: there is no helper here; `fedbo helper card --data DIR` begins one there, and --data names another folder", path.display()
+        "{}: there is no helper here; create one with `fedbo helper card --data DIR`, or name another folder with --data", path.display()
     )]
     Absent {
         /// The folder.
         path: PathBuf,
     },
-    /// The folder or the file in it cannot be used.
+    /// The folder or its database is not usable.
     #[error(transparent)]
     Home(#[from] HomeError),
-    /// The key is gone.
-    #[error("{}: the helper's key is missing; put a copy back: without it no study goes on", path.display())]
+    /// The helper's key is missing.
+    #[error("{}: the helper's key is missing; restore a copy; no study continues without it", path.display())]
     KeyMissing {
-        /// The path at which it should be.
+        /// Expected path of the key.
         path: PathBuf,
     },
     /// A study's text cannot be read.
     #[error("study {study:?}: {source}")]
     Text {
-        /// The study.
+        /// Name of the study.
         study: String,
-        /// The reason.
+        /// Reason that the text is not readable.
         source: Box<FileError>,
     },
     /// A study cannot be served.
     #[error("study {study:?}: {source}")]
     Study {
-        /// The study.
+        /// Name of the study.
         study: String,
-        /// The reason.
+        /// Reason that the study is not served.
         source: NoSum,
     },
-    /// A study is none of a secure sum, or names another helper.
+    /// A study is not a secure sum that this helper can serve.
     #[error("study {study:?} {why}")]
     NotOurs {
-        /// The study.
+        /// Name of the study.
         study: String,
-        /// The reason.
+        /// The reason, as the end of a sentence.
         why: &'static str,
     },
-    /// The ledger refuses.
+    /// The ledger refused an operation.
     #[error(transparent)]
     Ledger(Box<LedgerError>),
-    /// One of two files that know the same releases lacks one of them.
+    /// Of the database and the ledger, one lacks a release that the other has.
     #[error(
-        "study {study:?}: {} does not have the share of round {round} that {} has: it was set back or replaced; put it back as it was last",
+        "study {study:?}: {} does not have the share of round {round} that {} has: it was set back or replaced; restore its latest state",
         path.display(), other.display()
     )]
     SetBack {
-        /// The study.
+        /// Name of the study.
         study: String,
-        /// The round.
+        /// Round of the release.
         round: u64,
         /// The file that was set back.
         path: PathBuf,
         /// The file that has the share.
         other: PathBuf,
     },
-    /// The ledger of a study that has released something is gone.
+    /// A study has released shares, but its ledger is missing.
     #[error(
-        "study {study:?}: {} is missing, the ledger of what was released; put it back as it was last, nothing is released without it", path.display()
+        "study {study:?}: {} is missing, the ledger of the releases; restore its latest state, nothing is released without it", path.display()
     )]
     LedgerMissing {
-        /// The study.
+        /// Name of the study.
         study: String,
-        /// The path at which it should be.
+        /// Expected path of the ledger.
         path: PathBuf,
     },
-    /// The file of shares is gone, while ledgers are there.
+    /// The database is missing, but ledgers exist.
     #[error(
-        "{} is missing, and {} is there: put the first back as it was last, or name another folder for another helper", path.display(), ledger.display()
+        "{} is missing, but {} exists; restore the latest state of the missing file, or name another folder for a new helper", path.display(), ledger.display()
     )]
     SharesMissing {
-        /// The path at which the file should be.
+        /// Expected path of the database.
         path: PathBuf,
-        /// A ledger.
+        /// An existing ledger.
         ledger: PathBuf,
     },
     /// A study names another helper.
     #[error(
-        "study {study:?} names the helper {named}, and {} is {own}: name that helper's folder with --data; or, if this is the right one, the \
-         study's file has another card than `fedbo helper card` prints, and its operator makes a new study", path.display()
+        "study {study:?} names the helper {named}, and {} is {own}: name that helper's folder with \
+         --data; or, if this is the right one, the study's file has another card than `fedbo \
+         helper card` prints, and its operator must create a new study", path.display()
     )]
     OtherHelper {
-        /// The study.
+        /// Name of the study.
         study: String,
-        /// The key of the helper that it names.
+        /// Key of the helper in the study.
         named: PublicKey,
         /// The folder.
         path: PathBuf,
         /// The key of this helper.
         own: PublicKey,
     },
-    /// There is no randomness.
+    /// A key of a round cannot be stored or erased.
+    #[error("{}: {cause}; the helper must be able to write and remove keys of rounds there", path.display())]
+    RoundKey {
+        /// The file or folder.
+        path: PathBuf,
+        /// Error of the operating system.
+        cause: std::io::Error,
+    },
+    /// The system provides no random numbers for a session.
+    #[error("the operating system provides no random numbers ({0})")]
+    NoRandomness(getrandom::Error),
+    /// Drawing noise failed.
     #[error(transparent)]
     Noise(#[from] NoiseError),
-    /// The study's noise comes from a seed, and this build has none such (INV-10).
+    /// The study's noise has a seed, and this build does not support that (INV-10).
     #[error(
-        "study {study:?} has simulate = true, and this program is built without simulation: use one that is built with it, or have the study made \
-         without simulate"
+        "study {study:?} has simulate = true, and this program is built without simulation: use a \
+         program with simulation, or have the study created without simulate"
     )]
     Simulation {
-        /// The study.
+        /// Name of the study.
         study: String,
     },
 }
@@ -128,16 +140,16 @@ impl From<LedgerError> for HelperError {
     }
 }
 
-/// An error in joining a study.
+/// Error when joining a study.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum JoinError {
-    /// The coordinator's address cannot be used.
+    /// The coordinator's address is not usable.
     #[error("{url}: {message}")]
     Url {
         /// The address.
         url: String,
-        /// The reason.
+        /// The problem with the address.
         message: &'static str,
     },
     /// The coordinator was not reached, or refused.
@@ -148,7 +160,7 @@ pub enum JoinError {
         /// The reason.
         source: LinkError,
     },
-    /// The answer is not signed by the coordinator that was named.
+    /// The response is not signed by the named coordinator.
     #[error("{url}: {message}")]
     Impostor {
         /// The coordinator's address.
@@ -156,15 +168,15 @@ pub enum JoinError {
         /// The reason.
         message: String,
     },
-    /// The study was joined before, with another text.
+    /// The study was already joined with another text or coordinator.
     #[error(
         "study {study:?} was joined before, with another text or coordinator: a study's text never changes; give the new one another name"
     )]
     Joined {
-        /// The study.
+        /// Name of the study.
         study: String,
     },
-    /// The helper cannot serve it.
+    /// The helper cannot serve the study.
     #[error(transparent)]
     Helper(#[from] HelperError),
 }
@@ -175,28 +187,46 @@ impl From<HomeError> for JoinError {
     }
 }
 
-/// The reason why a request of a leader is refused.
+/// Refusal of a leader's request.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Refused {
     /// The message cannot be read.
     #[error(transparent)]
-    Message(#[from] ServerMessageUnreadable),
-    /// The round is over here, or does not release.
-    #[error("round {round} is over at the helper, or releases nothing")]
+    Message(ServerMessageUnreadable),
+    /// The request is of another session: the helper has restarted, or the request was replayed.
+    #[error("the helper has started a new session; open the round first")]
+    Session,
+    /// The helper has closed or never opened the round, or the round does not release.
+    #[error("round {round} is over at the helper, was not opened, or releases nothing")]
     Round { round: u64 },
-    /// The leader's share is none of the round, or of other slots.
+    /// The helper's folder is an older copy: it lacks a share that the leader knows (INV-28).
+    #[error(
+        "the helper's folder does not have the share of round {round} that the coordinator knows: \
+         the folder was set back to an older copy, and this study is no longer served from it; \
+         restore the latest state of the folder, or end the study and create it again"
+    )]
+    SetBack { round: u64 },
+    /// The coordinator's folder is an older copy: it asks for a round before the last closed one
+    /// (INV-28).
+    #[error(
+        "round {round} is over, and so is round {last}: the coordinator's folder was set back to \
+         an older copy, and nothing more is summed for it; restore the latest state of the folder, \
+         or end the study and create it again"
+    )]
+    LeaderSetBack { round: u64, last: u64 },
+    /// The leader's share is malformed, of another round, or over other slots.
     #[error("the leader's share of round {round} is refused: {why}")]
     LeaderShare { round: u64, why: String },
-    /// The leader had shown another share of the round.
-    #[error("the leader has shown another share of round {round} before")]
+    /// The leader has already revealed another share of the round.
+    #[error("the leader has already shown another share of round {round}")]
     OtherShare { round: u64 },
-    /// The helper cannot go on.
+    /// The helper cannot continue.
     #[error(transparent)]
     Stopped(#[from] HelperError),
 }
 
 impl Refused {
-    /// Returns true if something went wrong in storing or drawing, and not only because the budget is spent.
+    /// Returns true if storage or randomness failed; a spent budget does not count.
     pub(crate) fn is_of_the_disk(&self) -> bool {
         match self {
             Self::Stopped(HelperError::Ledger(error)) => {
@@ -204,6 +234,15 @@ impl Refused {
             }
             Self::Stopped(_) => true,
             _ => false,
+        }
+    }
+}
+
+impl From<ServerMessageUnreadable> for Refused {
+    fn from(error: ServerMessageUnreadable) -> Self {
+        match error {
+            ServerMessageUnreadable::Field { field: "session" } => Self::Session,
+            other => Self::Message(other),
         }
     }
 }

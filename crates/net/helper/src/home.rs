@@ -1,4 +1,4 @@
-//! A helper's folder: its key, the studies that it has joined, its shares, its ledgers.
+//! A helper's folder: its key, joined studies, shares and ledgers.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use fedbo_database::{Lock, Mode};
 use fedbo_federation::Federation;
-use fedbo_ledger::{Ledger, LedgerError};
+use fedbo_ledger::{Head, Ledger, LedgerError};
 use fedbo_party::{Database, HomeError, hold, keep_private, make_folder};
 use fedbo_privacy::mechanism::{SecureNoise, Server};
 use fedbo_servers::{SumStudy, card_of, sealing_key_of};
@@ -21,7 +21,8 @@ use fedbo_wire::{
 };
 
 use crate::error::{HelperError, JoinError};
-use crate::records::{Records, StudyRecord};
+use crate::records::{Records, ShareRecord, StudyRecord};
+use crate::round_keys::RoundKeys;
 use crate::schema::FORMAT;
 use crate::sum::{Sum, Summing};
 
@@ -30,7 +31,7 @@ const KEY_FILE: &str = "helper.key";
 const LOCK_FILE: &str = "helper.lock";
 const LEDGER_ENDING: &str = ".ledger.db";
 
-/// Bytes of a study's text at most.
+/// Maximum size of a study's text in bytes.
 const CONFIG_BYTES_MAX: u64 = 16 << 20;
 
 /// A helper's folder.
@@ -40,39 +41,39 @@ pub struct Home {
     key: Arc<SigningKey>,
 }
 
-/// The study that is to be joined.
+/// A study to join.
 #[derive(Clone, Debug)]
 pub struct JoinOptions {
     /// The coordinator's address.
     pub url: String,
-    /// Its key, as its operator says.
+    /// The coordinator's key, as named by its operator.
     pub coordinator: PublicKey,
     /// The study's name.
     pub study: String,
-    /// Certificates of an authority besides the usual, in PEM form.
+    /// PEM file of certificate authorities trusted in addition to the system's.
     pub ca: Option<PathBuf>,
-    /// True if `http://` is allowed beyond this machine.
+    /// True if `http://` is allowed for other machines.
     pub allow_plain_http: bool,
 }
 
-/// A study that the helper serves.
+/// A joined study that the helper serves.
 #[derive(Clone)]
 pub struct JoinedStudy {
-    /// The study, as its text says.
+    /// The study according to its text.
     pub study: SumStudy,
     /// The federation that the text describes.
     pub federation: Federation,
     /// The key of its coordinator.
     pub coordinator: PublicKey,
-    /// The address of its coordinator when it was joined.
+    /// The coordinator's address at the time of joining.
     pub url: String,
 }
 
 impl Home {
-    /// Opens a folder; with [`Mode::Create`] one that is not there, or is empty, is begun with a new key.
+    /// Opens a folder. With [`Mode::Create`], an absent or empty folder is set up with a new key.
     ///
     /// # Errors
-    /// If it cannot be used.
+    /// If the folder is not usable.
     pub fn open(folder: &Path, mode: Mode) -> Result<Self, HelperError> {
         let file = folder.join(DATABASE_FILE);
         if mode == Mode::Create {
@@ -96,13 +97,13 @@ impl Home {
         Ok(Self { folder: folder.to_owned(), database, key: Arc::new(key) })
     }
 
-    /// The folder.
+    /// Returns the path of the folder.
     #[must_use]
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// The card that agents and coordinators know the helper by.
+    /// Returns the card that identifies the helper to agents and coordinators.
     #[must_use]
     pub fn card(&self) -> ServerCard {
         card_of(&self.key)
@@ -112,21 +113,21 @@ impl Home {
         Arc::clone(&self.key)
     }
 
-    /// The file with the ledger of a study; there is one where releases are charged.
+    /// Returns the path of a study's ledger, which exists if releases are charged.
     #[must_use]
     pub fn ledger(&self, study: &str) -> PathBuf {
         self.folder.join(format!("{study}{LEDGER_ENDING}"))
     }
 
-    /// Keeps others from serving from this folder.
+    /// Takes the lock that allows one service per folder.
     ///
     /// # Errors
-    /// If another service holds it, or the system refuses.
+    /// If another service holds the lock, or the system refuses.
     pub fn lock(&self) -> Result<Lock, HelperError> {
         Ok(hold(&self.folder.join(LOCK_FILE), "serves the studies of this helper")?)
     }
 
-    /// The studies that were joined, by name; or the reason why one cannot be served.
+    /// Returns the joined studies by name, each with an error if it cannot be served.
     ///
     /// # Errors
     /// If they cannot be read.
@@ -141,17 +142,11 @@ impl Home {
         Ok(records.into_iter().map(read).collect())
     }
 
-    /// A study, as its text says; refused if it is none of ours.
+    /// Reads a study from its text, and refuses it if this helper cannot serve it.
     fn read(&self, record: &StudyRecord) -> Result<JoinedStudy, HelperError> {
         let name = || record.name.clone();
-        let federation = Federation::received(&record.config)
-            .map_err(|source| HelperError::Text { study: name(), source: Box::new(source) })?;
-        let study = SumStudy::of(&federation, &record.config)
-            .map_err(|source| HelperError::Study { study: name(), source })?;
         let not_ours = |why| HelperError::NotOurs { study: name(), why };
-        let study = study.ok_or_else(|| {
-            not_ours("is summed by its coordinator alone: it has no table [secure_sum]")
-        })?;
+        let (federation, study) = study_of(record)?;
         if study.helper != self.card() {
             return Err(HelperError::OtherHelper {
                 study: name(),
@@ -161,11 +156,13 @@ impl Home {
             });
         }
         if study.leader.key != record.coordinator {
-            return Err(not_ours("has another coordinator's card than the key that was named"));
+            return Err(not_ours(
+                "has the card of a coordinator with another key than the given one",
+            ));
         }
         let sealing = sealing_key_of(&self.key);
         if sealing.verification_key(&study.sealing(Server::Leader), &study.config.0).is_none() {
-            return Err(not_ours("names a coordinator whose key cannot be used"));
+            return Err(not_ours("names a coordinator with an unusable key"));
         }
         if study.helper_charter.is_none() && cfg!(not(feature = "simulation")) {
             return Err(HelperError::Simulation { study: name() });
@@ -178,10 +175,11 @@ impl Home {
         })
     }
 
-    /// Fetches the frozen text of a study, checks it and keeps it. Done again, it is harmless.
+    /// Downloads the frozen text of a study, checks it and stores it. Joining twice is harmless.
     ///
     /// # Errors
-    /// If the coordinator is not the one that was named, or the study none that this helper can serve. Nothing is kept then.
+    /// If the coordinator is not the named one, or this helper cannot serve the study. Nothing is
+    /// stored then.
     pub fn join(&self, options: &JoinOptions) -> Result<JoinedStudy, JoinError> {
         let given = options.url.clone();
         let url = checked_url(&given, options.allow_plain_http)
@@ -189,7 +187,7 @@ impl Home {
         let link = |source| JoinError::Link { url: url.clone(), source };
         let never = Arc::new(AtomicBool::new(false));
         let client = HttpClient::new(&url, options.ca.as_deref(), never, "the coordinator");
-        let signer = Signer { key: &self.key, to: options.coordinator };
+        let signer = Signer { key: &self.key, to: options.coordinator, counter: 0 };
         let target = format!("/v1/studies/{}/config", options.study);
         let answer = client
             .map_err(link)?
@@ -202,12 +200,10 @@ impl Home {
             |message: &str| JoinError::Impostor { url: url.clone(), message: message.to_owned() };
         let is_signed = verify_config(&options.coordinator, &answer.body, &signature).is_ok();
         if !is_signed || digest != config_digest(&answer.body) {
-            return Err(impostor(
-                "the study's text is not signed by the coordinator that was named",
-            ));
+            return Err(impostor("the study's text is not signed by the given coordinator"));
         }
         let config = String::from_utf8(answer.body)
-            .map_err(|_| impostor("the study's text is no text in UTF-8"))?;
+            .map_err(|_| impostor("the study's text is not UTF-8"))?;
         let record = StudyRecord {
             id: 0,
             name: options.study.clone(),
@@ -234,13 +230,13 @@ impl Home {
         }
     }
 
-    /// Keeps a study without asking anybody.
+    /// Stores a study without contacting its coordinator.
     #[cfg(test)]
     pub(crate) fn keep(&self, record: &StudyRecord) {
         self.database.write(|tx| record.insert(tx, 0)).unwrap();
     }
 
-    /// Begins to serve the rounds of a study.
+    /// Opens a study for its rounds.
     pub(crate) fn open_sum(&self, joined: &JoinedStudy) -> Result<Box<dyn Summing>, HelperError> {
         let study = joined.study.clone();
         let records = StudyRecord::all;
@@ -252,7 +248,7 @@ impl Home {
         let file = self.folder.join(DATABASE_FILE);
         let database = Database::open(&file, Mode::Existing, &FORMAT)?;
         let records = Records { database, study: id };
-        let keys = (self.key(), sealing_key_of(&self.key));
+        let keys = (self.key(), RoundKeys::of(&self.folder, &study.name)?);
         let Some(charter) = &study.helper_charter else {
             return simulated(joined, keys, records);
         };
@@ -271,7 +267,49 @@ impl Home {
     }
 }
 
-/// A ledger in the folder, if there is one.
+/// Returns the path of the helper's database beside a ledger's file, and the ledger's head
+/// according to this database, over all charged shares.
+///
+/// Returns `None` if the file is not the ledger of a helper's study. Read-only, also while the
+/// helper runs.
+///
+/// # Errors
+/// If the database cannot be read.
+pub fn noted_head(ledger: &Path) -> Result<Option<(PathBuf, Head)>, HelperError> {
+    let name = ledger.file_name().and_then(|name| name.to_str());
+    let file = ledger.with_file_name(DATABASE_FILE);
+    let Some(name) = name.and_then(|name| name.strip_suffix(LEDGER_ENDING)) else {
+        return Ok(None);
+    };
+    if !file.exists() {
+        return Ok(None);
+    }
+    let database = Database::look(&file, &FORMAT)?;
+    let studies = database.read(StudyRecord::all)?;
+    let Some(record) = studies.into_iter().find(|known| known.name == name) else {
+        return Ok(None);
+    };
+    let (_, study) = study_of(&record)?;
+    let records = Records { database, study: record.id };
+    let follow =
+        |head: Head, known: ShareRecord| head.follow(known.round, &study.event_bytes, &known.share);
+    let head = records.charged(0)?.into_iter().fold(study.helper_genesis, follow);
+    Ok(Some((file, head)))
+}
+
+/// Reads a study of a secure sum from its text.
+fn study_of(record: &StudyRecord) -> Result<(Federation, SumStudy), HelperError> {
+    let name = || record.name.clone();
+    let federation = Federation::received(&record.config)
+        .map_err(|source| HelperError::Text { study: name(), source: Box::new(source) })?;
+    let study = SumStudy::of(&federation, &record.config)
+        .map_err(|source| HelperError::Study { study: name(), source })?;
+    let why = "is summed by its coordinator alone: its text has no table [secure_sum]";
+    let study = study.ok_or_else(|| HelperError::NotOurs { study: name(), why })?;
+    Ok((federation, study))
+}
+
+/// Returns the path of some ledger in the folder, if any.
 fn a_ledger(folder: &Path) -> Option<PathBuf> {
     let mut paths = folder.read_dir().ok()?.filter_map(|entry| Some(entry.ok()?.path()));
     paths.find(|path| path.to_string_lossy().ends_with(LEDGER_ENDING))
@@ -280,7 +318,7 @@ fn a_ledger(folder: &Path) -> Option<PathBuf> {
 #[cfg(feature = "simulation")]
 fn simulated(
     joined: &JoinedStudy,
-    keys: (Arc<SigningKey>, fedbo_secure_sum::SealingKey),
+    keys: (Arc<SigningKey>, RoundKeys),
     records: Records,
 ) -> Result<Box<dyn Summing>, HelperError> {
     let noise = fedbo_privacy::mechanism::SimNoise::new(joined.federation.noise_seed());
@@ -290,7 +328,7 @@ fn simulated(
 #[cfg(not(feature = "simulation"))]
 fn simulated(
     joined: &JoinedStudy,
-    _: (Arc<SigningKey>, fedbo_secure_sum::SealingKey),
+    _: (Arc<SigningKey>, RoundKeys),
     _: Records,
 ) -> Result<Box<dyn Summing>, HelperError> {
     Err(HelperError::Simulation { study: joined.study.name.clone() })

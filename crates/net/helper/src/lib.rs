@@ -1,17 +1,21 @@
-//! The helper of secure sums as a service: the second server, which another party runs.
+//! The helper of secure sums as a service: the second server, run by another party.
 //!
-//! The leader, which is a study's coordinator, passes on what agents have sealed for the helper. The helper verifies it with the leader, adds
-//! it up, adds its own whole noise, and gives its share away once, when it is charged in a ledger of its own. It sees no vector.
-//! Decides which studies are served, what is durable when, and what the leader is refused. Start at [`Home`], then [`Service`].
+//! The leader is a study's coordinator. It passes on the shares that agents have sealed for the
+//! helper. The helper verifies them together with the leader, sums them, adds its own whole noise,
+//! and releases its share once, after charging it in its own ledger. It sees no vector.
+//!
+//! This crate decides which studies are served, which data is durable and when, and which requests
+//! of the leader are refused. Start at [`Home`], then [`Service`].
 
 mod error;
 mod home;
 mod records;
+mod round_keys;
 mod schema;
 mod server;
 mod service;
 mod sum;
 
 pub use error::{HelperError, JoinError};
-pub use home::{Home, JoinOptions, JoinedStudy};
+pub use home::{Home, JoinOptions, JoinedStudy, noted_head};
 pub use server::{Service, ServiceError};

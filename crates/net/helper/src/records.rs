@@ -1,4 +1,4 @@
-//! The records of a helper: studies, and its shares of their rounds.
+//! Database records of a helper: joined studies, and its shares of their rounds.
 
 use fedbo_database::Failure;
 use fedbo_party::{Database, HomeError, fixed};
@@ -45,22 +45,35 @@ impl StudyRecord {
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct ShareRecord {
     pub(crate) round: u64,
-    /// The slots whose vectors are in it, ascending.
+    /// Slots of the vectors in the share, ascending.
     pub(crate) slots: Vec<u32>,
     pub(crate) share: Vec<u8>,
-    /// Its number in the chain, once it is charged.
+    /// Number of the entry in the chain, once charged.
     pub(crate) seq: Option<u64>,
-    /// Digest of the leader's share, once that was shown.
+    /// Digest of the leader's share, once revealed.
     pub(crate) leader_share: Option<Digest>,
+    /// Verdicts on the reports of these slots, kept until the leader reveals its share: for each,
+    /// the report's digest and the verifier message.
+    pub(crate) verdicts: Vec<u8>,
 }
 
-/// The shares of one study.
+impl ShareRecord {
+    /// Returns the verifier message for the report with this digest, if its vector is in the share.
+    pub(crate) fn verdict(&self, slot: u32, report: &Digest) -> Option<Vec<u8>> {
+        let at = self.slots.binary_search(&slot).ok()?;
+        let size = self.verdicts.len() / self.slots.len();
+        let (named, message) = self.verdicts.chunks(size.max(1)).nth(at)?.split_first_chunk()?;
+        (*named == report.0).then(|| message.to_vec())
+    }
+}
+
+/// Shares of one study.
 pub(crate) struct Records {
     pub(crate) database: Database,
     pub(crate) study: i64,
 }
 
-const COLUMNS: &str = "round, slots, share, seq, leader_share";
+const COLUMNS: &str = "round, slots, share, seq, leader_share, verdicts";
 
 impl Records {
     fn read(row: &Row<'_>) -> Result<ShareRecord, Failure> {
@@ -73,10 +86,11 @@ impl Records {
             share: row.get(2)?,
             seq: row.get(3)?,
             leader_share: leader_share.map(digest).transpose()?,
+            verdicts: row.get::<_, Option<Vec<u8>>>(5)?.unwrap_or_default(),
         })
     }
 
-    /// The share of a round, charged or not.
+    /// Returns the share of a round, charged or not.
     pub(crate) fn of_round(&self, round: u64) -> Result<Option<ShareRecord>, HomeError> {
         let sql = format!("SELECT {COLUMNS} FROM shares WHERE study = ? AND round = ?");
         self.database.read(|tx| {
@@ -85,7 +99,7 @@ impl Records {
         })
     }
 
-    /// The charged shares after number `after`, in order.
+    /// Returns the charged shares after entry number `after`, in order.
     pub(crate) fn charged(&self, after: u64) -> Result<Vec<ShareRecord>, HomeError> {
         let sql = format!("SELECT {COLUMNS} FROM shares WHERE study = ? AND seq > ? ORDER BY seq");
         self.database.read(|tx| {
@@ -99,25 +113,25 @@ impl Records {
         })
     }
 
-    /// Returns true if the leader has shown its share of a later round.
+    /// Returns true if the leader has revealed its share of a later round.
     pub(crate) fn is_shown_after(&self, round: u64) -> Result<bool, HomeError> {
         let sql = "SELECT EXISTS (SELECT 1 FROM shares WHERE study = ? AND round > ? AND leader_share IS NOT NULL)";
         self.database
             .read(|tx| Ok(tx.query_row(sql, params![self.study, round], |row| row.get(0))?))
     }
 
-    /// Keeps a share that is about to be charged, in the place of one that was not.
+    /// Stores a share before it is charged; replaces an uncharged one.
     pub(crate) fn prepare(&self, share: &ShareRecord) -> Result<(), HomeError> {
         let slots: Vec<u8> = share.slots.iter().flat_map(|slot| slot.to_le_bytes()).collect();
         self.database.write(|tx| {
             let sql =
-                "INSERT OR REPLACE INTO shares (study, round, slots, share) VALUES (?, ?, ?, ?)";
-            tx.execute(sql, params![self.study, share.round, slots, share.share])?;
+                "INSERT OR REPLACE INTO shares (study, round, slots, share, verdicts) VALUES (?, ?, ?, ?, ?)";
+            tx.execute(sql, params![self.study, share.round, slots, share.share, share.verdicts])?;
             Ok(())
         })
     }
 
-    /// Notes that a share is charged: from now on it may be given away.
+    /// Marks a share as charged, which allows its release.
     pub(crate) fn charge(&self, round: u64, seq: u64) -> Result<(), HomeError> {
         self.database.write(|tx| {
             let sql = "UPDATE shares SET seq = ? WHERE study = ? AND round = ?";
@@ -126,10 +140,11 @@ impl Records {
         })
     }
 
-    /// Notes the leader's share of a round, the first that it shows.
+    /// Stores the digest of the leader's first revealed share of a round. Erases the verdicts,
+    /// since the leader no longer needs them.
     pub(crate) fn reveal(&self, round: u64, leader_share: &Digest) -> Result<(), HomeError> {
         self.database.write(|tx| {
-            let sql = "UPDATE shares SET leader_share = ? WHERE study = ? AND round = ? AND leader_share IS NULL";
+            let sql = "UPDATE shares SET leader_share = ?, verdicts = NULL WHERE study = ? AND round = ? AND leader_share IS NULL";
             tx.execute(sql, params![leader_share.0, self.study, round])?;
             Ok(())
         })

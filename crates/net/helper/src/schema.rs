@@ -1,17 +1,18 @@
-//! The layout of `helper.db`.
+//! Schema of `helper.db`.
 
 use fedbo_database::Format;
 
-/// The format of a helper's database file, whose application id reads "fedh".
+/// Format of a helper's database file; the application id reads "fedh".
 pub(crate) const FORMAT: Format = Format {
     application_id: 0x6665_6468,
-    steps: &[STEP_1],
+    steps: &[STEP_1, STEP_2],
     what: "helper's memory",
-    never: "no helper was ever begun in it",
+    never: "no helper was ever created in it",
     verify: None,
 };
 
-/// A share is stored before it is charged, and given away after: until `seq` is set it may be made anew.
+/// A share is stored before it is charged, and released afterwards. It may be replaced until `seq`
+/// is set.
 const STEP_1: &str = "
 CREATE TABLE studies (
     id INTEGER PRIMARY KEY,
@@ -41,3 +42,9 @@ WHEN OLD.seq IS NOT NULL AND (NEW.seq IS NOT OLD.seq OR NEW.share IS NOT OLD.sha
     OR (OLD.leader_share IS NOT NULL AND NEW.leader_share IS NOT OLD.leader_share))
 BEGIN SELECT RAISE(ABORT, 'what was given away never changes'); END;
 ";
+
+/// Adds the helper's verdicts on the reports in a share, kept until the leader reveals its own
+/// share.
+///
+/// A restarted leader asks for them again, when the key that opens the reports is already erased.
+const STEP_2: &str = "ALTER TABLE shares ADD COLUMN verdicts BLOB;";

@@ -1,4 +1,4 @@
-//! A running helper, from its first socket to its last answer.
+//! A running helper service.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -11,10 +11,10 @@ use crate::error::HelperError;
 use crate::home::Home;
 use crate::service::{Shared, router};
 
-/// An error in starting a service.
+/// Error when starting a service.
 #[derive(Debug, thiserror::Error)]
 pub enum ServiceError {
-    /// Nobody can be listened to.
+    /// The service cannot listen on its address.
     #[error(transparent)]
     Listen(#[from] ListenError),
     /// A study cannot be served.
@@ -30,7 +30,7 @@ pub struct Service {
 }
 
 impl Service {
-    /// Starts it on the current runtime; it answers when this returns.
+    /// Starts the service on the current runtime. It accepts requests when this returns.
     ///
     /// # Errors
     /// If the address or the certificate cannot be used, or a study cannot be served.
@@ -43,16 +43,16 @@ impl Service {
         Ok(Self { address, closes, serving: tokio::spawn(serving) })
     }
 
-    /// The address on which it listens.
+    /// Returns the local address.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Ends it: requests that have come are answered.
+    /// Stops the service after the requests in progress.
     pub async fn stop(self) {
         self.closes.send_replace(true);
-        // A panic there is in the log already.
+        // A panic of the server is already logged.
         let _ = self.serving.await;
     }
 }

@@ -1,4 +1,4 @@
-//! The answers of a helper to the leaders of its studies.
+//! HTTP service of a helper for the leaders of its studies.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,11 +10,13 @@ use axum::extract::{Path, Query, Request, State};
 use axum::response::Response;
 use axum::routing::{get, post};
 use fedbo_servers::SumStudy;
-use fedbo_transport::{Length, Refusal, claimed_signature, of_type, read_authorized};
+use fedbo_transport::{
+    Clock as _, Length, Refusal, SystemClock, claimed_signature, of_type, read_authorized,
+};
 use fedbo_wire::{
-    ProblemCode, PublicKey, REPORTS_MAX, SigningKey, close_from_bytes, close_size,
-    entries_to_bytes, reveal_from_bytes, reveal_size, verdicts_to_bytes, verify_from_bytes,
-    verify_size,
+    CLOCK_TOLERANCE_MS, NO_SESSION, ProblemCode, PublicKey, REPORTS_MAX, SigningKey,
+    close_from_bytes, close_size, entries_to_bytes, open_from_bytes, open_size, reveal_from_bytes,
+    reveal_size, verdicts_to_bytes, verify_from_bytes, verify_size,
 };
 use serde::Deserialize;
 
@@ -22,37 +24,37 @@ use crate::error::{HelperError, Refused};
 use crate::home::Home;
 use crate::sum::Summing;
 
-/// The time that the body of a request may take.
+/// Timeout of a request's body.
 const BODY_PATIENCE: Duration = Duration::from_secs(30);
 
-/// A study that is served.
+/// A served study.
 pub(crate) struct Served {
     pub(crate) study: SumStudy,
     pub(crate) coordinator: PublicKey,
-    /// None once its disk failed: what reached the disk says how it goes on, so it is opened anew.
+    /// `None` after a disk error. The study is then reopened from the state on disk.
     pub(crate) sum: Mutex<Option<Box<dyn Summing>>>,
 }
 
-/// The state that all requests share.
+/// State shared by all requests.
 pub(crate) struct Shared {
     pub(crate) key: Arc<SigningKey>,
     studies: Mutex<Studies>,
 }
 
-/// The studies that are served, and where those are found that are joined meanwhile.
+/// The served studies, and the home that is checked for new ones.
 struct Studies {
     home: Home,
     served: BTreeMap<String, Arc<Served>>,
-    /// The reason why a study is not served.
+    /// Reasons of studies that are not served.
     unserved: BTreeMap<String, String>,
     looked: Instant,
 }
 
-/// The interval at which studies that were joined meanwhile are looked for at most: anybody can ask for a study.
+/// Minimum interval between searches for newly joined studies, since anybody can request a study.
 const LOOK: Duration = Duration::from_millis(500);
 
 impl Shared {
-    /// Begins to serve what was joined, as far as it can be.
+    /// Starts to serve all joined studies that can be served.
     pub(crate) fn new(home: Home) -> Result<Self, HelperError> {
         let key = home.key();
         let (served, unserved) = (BTreeMap::new(), BTreeMap::new());
@@ -61,19 +63,20 @@ impl Shared {
         Ok(Self { key, studies: Mutex::new(studies) })
     }
 
-    /// A study of this coordinator. It may have been joined a moment ago.
+    /// Returns a study of this coordinator, including one joined since the start.
     pub(crate) fn study(&self, name: &str, coordinator: &PublicKey) -> Option<Arc<Served>> {
         let mut studies = self.studies.lock().unwrap_or_else(PoisonError::into_inner);
         if !studies.served.contains_key(name) && studies.looked.elapsed() > LOOK {
             studies.looked = Instant::now();
             if let Err(error) = studies.look() {
-                tracing::error!("studies cannot be read: {error}");
+                tracing::error!("cannot read studies: {error}");
             }
         }
         studies.served.get(name).filter(|served| served.coordinator == *coordinator).cloned()
     }
 
-    /// Acts on a request of the leader of a study. If the disk fails meanwhile, the study is opened anew for the next request.
+    /// Handles a request of a study's leader. After a disk error, the study is reopened for the
+    /// next request.
     pub(crate) fn act(
         &self,
         served: &Arc<Served>,
@@ -81,7 +84,7 @@ impl Shared {
     ) -> Result<Vec<u8>, Refusal> {
         let name = &served.study.name;
         let mut held = served.sum.lock().unwrap_or_else(|poisoned| {
-            // A request met a defect: nobody knows what of it was done.
+            // A request panicked, so it is unknown which of its steps were done.
             let mut held = poisoned.into_inner();
             *held = None;
             held
@@ -111,7 +114,7 @@ impl Studies {
                 Ok(opened) => opened,
                 Err(error) => {
                     let error = error.to_string();
-                    // Anybody can have it looked for again and again.
+                    // Any requester can trigger this, so a repeated error is not logged.
                     if self.unserved.get(&name) != Some(&error) {
                         tracing::error!(study = %name, "cannot be served: {error}");
                         self.unserved.insert(name, error);
@@ -133,10 +136,11 @@ impl Studies {
     }
 }
 
-/// Routes of a helper.
+/// Returns the routes of a helper.
 pub(crate) fn router(shared: Arc<Shared>) -> Router {
     Router::new()
         .route("/healthz", get(healthz))
+        .route("/v1/studies/{study}/rounds/{round}/open", post(open))
         .route("/v1/studies/{study}/rounds/{round}/verify", post(verify))
         .route("/v1/studies/{study}/rounds/{round}/close", post(close))
         .route("/v1/studies/{study}/rounds/{round}/reveal", post(reveal))
@@ -150,7 +154,7 @@ async fn healthz() -> Response {
 }
 
 async fn not_found() -> Refusal {
-    let message = "a helper has no such resource; agents speak with the coordinator";
+    let message = "a helper has no such resource; agents connect to the coordinator";
     Refusal::new(ProblemCode::NotFound, message)
 }
 
@@ -159,6 +163,26 @@ async fn method() -> Refusal {
 }
 
 type Place = Result<Path<(String, u64)>, PathRejection>;
+
+/// `POST /v1/studies/{study}/rounds/{round}/open`
+async fn open(
+    State(shared): State<Arc<Shared>>,
+    place: Place,
+    request: Request,
+) -> Result<Response, Refusal> {
+    answer(
+        shared,
+        place,
+        request,
+        |_| Length::AtMost(open_size()),
+        |study, sum, key, round, body| {
+            let at = study.sum_place(round, NO_SESSION);
+            let opened = sum.open(round, open_from_bytes(body, at)?)?;
+            Ok(opened.to_bytes(at, (key, body)))
+        },
+    )
+    .await
+}
 
 /// `POST /v1/studies/{study}/rounds/{round}/verify`
 async fn verify(
@@ -172,7 +196,7 @@ async fn verify(
         request,
         |study| Length::AtMost(verify_size(study.passed_sizes(), REPORTS_MAX)),
         |study, sum, key, round, body| {
-            let (at, sizes) = (study.sum_place(round), study.passed_sizes());
+            let (at, sizes) = (study.sum_place(round, sum.session()), study.passed_sizes());
             let reports = verify_from_bytes(body, at, sizes)?;
             let verdicts = sum.verify(round, &reports)?;
             Ok(verdicts_to_bytes(at, (key, body), &verdicts, sizes))
@@ -193,7 +217,7 @@ async fn close(
         request,
         |study| Length::AtMost(close_size(study.n_slots as usize)),
         |study, sum, key, round, body| {
-            let at = study.sum_place(round);
+            let at = study.sum_place(round, sum.session());
             let slots = close_from_bytes(body, at, study.n_slots)?;
             let closed = sum.close(round, &slots)?;
             Ok(closed.to_bytes(at, (key, body)))
@@ -205,7 +229,7 @@ async fn close(
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Known {
-    /// Entries that the leader has.
+    /// Number of entries that the leader has.
     #[serde(default)]
     after: u64,
 }
@@ -227,7 +251,7 @@ async fn reveal(
             Length::AtMost(reveal_size(most))
         },
         move |study, sum, key, round, body| {
-            let at = study.sum_place(round);
+            let at = study.sum_place(round, sum.session());
             let size = study.sharing.share_size(study.schedule.shape(round));
             let share = reveal_from_bytes(body, at, size)?;
             let (salt, entries) = sum.reveal(round, share, after)?;
@@ -237,7 +261,7 @@ async fn reveal(
     .await
 }
 
-/// Reads a request of the leader of a study, and answers it off the threads of connections.
+/// Reads a request of a study's leader, and handles it on a blocking thread.
 async fn answer(
     shared: Arc<Shared>,
     place: Place,
@@ -249,11 +273,19 @@ async fn answer(
 ) -> Result<Response, Refusal> {
     let Path((study, round)) = place.map_err(|error| unreadable(&error.to_string()))?;
     let signature = claimed_signature(request.headers())?;
+    // INV-28: refuses replays of old requests.
+    signature.check_time(SystemClock.now_ms()).map_err(|_| {
+        let most = CLOCK_TOLERANCE_MS / 1000;
+        let message = format!(
+            "the coordinator's clock and the helper's differ by more than {most} s; set the one that is wrong"
+        );
+        Refusal::new(ProblemCode::ClockDiffers, message)
+    })?;
     let looking = (Arc::clone(&shared), study.clone(), signature.key);
     let looked = tokio::task::spawn_blocking(move || looking.0.study(&looking.1, &looking.2));
-    // Who asks for a study of another learns nothing of it.
+    // A requester learns nothing about studies of other coordinators.
     let served = looked.await.ok().flatten().ok_or_else(|| {
-        let message = "this helper serves no such study of yours; its operator joins it with `fedbo helper join`";
+        let message = "this helper serves no study of yours with this name; its operator must join it with `fedbo helper join`";
         Refusal::new(ProblemCode::UnknownStudy, message)
     })?;
     let length = length(&served.study);
@@ -263,15 +295,15 @@ async fn answer(
         shared.act(&served, |study, sum| act(study, sum, &shared.key, round, &body))
     });
     let bytes = acted.await.unwrap_or_else(|_| {
-        tracing::error!("a request met a defect");
-        let message = "the helper met a defect of its own; its log says more";
+        tracing::error!("internal error in a request");
+        let message = "internal error of the helper; its log has the details";
         Err(Refusal::new(ProblemCode::Internal, message))
     })?;
     Ok(of_type("application/octet-stream", bytes))
 }
 
 fn at_the_disk() -> Refusal {
-    let message = "the helper cannot use its disk at present; try again later";
+    let message = "the helper cannot use its disk now; try again later";
     Refusal::new(ProblemCode::Unavailable, message)
 }
 
@@ -282,11 +314,14 @@ fn unreadable(error: &str) -> Refusal {
 fn refusal(study: &str, refused: &Refused) -> Refusal {
     let code = match refused {
         Refused::Message(_) | Refused::LeaderShare { .. } => ProblemCode::BadRequest,
+        Refused::Session => ProblemCode::Early,
         Refused::Round { .. } => ProblemCode::Late,
-        Refused::OtherShare { .. } => ProblemCode::Conflict,
+        Refused::OtherShare { .. } | Refused::SetBack { .. } | Refused::LeaderSetBack { .. } => {
+            ProblemCode::Conflict
+        }
         // The budget is spent: nothing more is summed.
         Refused::Stopped(_) if !refused.is_of_the_disk() => ProblemCode::NotCollected,
-        // Paths and what the disk says are the operator's.
+        // Paths and disk errors are for the operator only.
         Refused::Stopped(error) => {
             tracing::error!(study, "{error}");
             return at_the_disk();

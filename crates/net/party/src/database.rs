@@ -1,4 +1,4 @@
-//! The SQLite file in which a party keeps its memory.
+//! The SQLite database of a party.
 
 use std::fmt;
 use std::path::Path;
@@ -10,7 +10,7 @@ use rusqlite::{Connection, Transaction, TransactionBehavior};
 
 use crate::HomeError;
 
-/// An open SQLite file of some format.
+/// An open SQLite file of a given format.
 pub struct Database {
     file: File,
     connection: Connection,
@@ -24,11 +24,11 @@ impl fmt::Debug for Database {
 }
 
 impl Database {
-    /// Opens the file for writing, after one of an older version was brought up to date, and its layout and its pages were verified
+    /// Opens the file for writing. Upgrades an older version, and verifies the schema and the pages
     /// (INV-15).
     ///
     /// # Errors
-    /// If it is none of this format, or the system refuses it.
+    /// If the file has another format, or the system refuses access.
     pub fn open(path: &Path, mode: Mode, format: &'static Format) -> Result<Self, HomeError> {
         let (file, _) = File::locate(path, mode, format).map_err(|fault| in_words(path, fault))?;
         let refused = |failure: Failure| in_words(path, failure.into_fault(format));
@@ -39,14 +39,14 @@ impl Database {
             opened => opened,
         };
         let connection = opened.map_err(refused)?;
-        // What is overwritten is not to be found in free space (INV-26).
+        // Overwritten data must not remain in free space (INV-26).
         let overwrites = connection.pragma_update(None, "secure_delete", true);
         overwrites.map_err(|error| refused(error.into()))?;
         verify(&connection, format).map_err(refused)?;
         Ok(Self { file, connection, format })
     }
 
-    /// The file.
+    /// Returns the path of the file.
     #[must_use]
     pub fn path(&self) -> &Path {
         self.file.path()
@@ -55,7 +55,8 @@ impl Database {
     /// Opens the file for reading.
     ///
     /// # Errors
-    /// As for [`Database::open`]. A file without tables is one whose process was killed as it began it: [`HomeError::Absent`].
+    /// Same as [`Database::open`]. A file without tables is left by a process killed during its
+    /// creation: [`HomeError::Absent`].
     pub fn look(path: &Path, format: &'static Format) -> Result<Self, HomeError> {
         let (file, _) =
             File::locate(path, Mode::Existing, format).map_err(|fault| in_words(path, fault))?;
@@ -69,7 +70,7 @@ impl Database {
     /// Reads in one transaction.
     ///
     /// # Errors
-    /// If what is stored cannot be read, or `act` fails.
+    /// If the stored data cannot be read, or `act` fails.
     pub fn read<R>(
         &self,
         act: impl FnOnce(&Transaction<'_>) -> Result<R, Failure>,
@@ -77,11 +78,11 @@ impl Database {
         self.within(TransactionBehavior::Deferred, act)
     }
 
-    /// Writes in one transaction, which is on the disk when this returns. It has its turn before or after those of other
-    /// processes, never among them.
+    /// Writes in one transaction, which is durable when this returns. Write transactions of
+    /// different processes are serialized.
     ///
     /// # Errors
-    /// If it cannot be stored, or `act` fails; nothing is stored then.
+    /// If storing fails, or `act` fails; nothing is stored then.
     pub fn write<R>(
         &self,
         act: impl FnOnce(&Transaction<'_>) -> Result<R, Failure>,
@@ -89,7 +90,8 @@ impl Database {
         self.within(TransactionBehavior::Immediate, act)
     }
 
-    /// Leaves nothing in the log of pages of what was overwritten, if nobody reads at the moment; else the next time.
+    /// Truncates the write-ahead log, so that overwritten data does not remain in it. While another
+    /// process reads, this is left to the next call.
     pub fn shrink_log(&self) {
         let sql = "PRAGMA wal_checkpoint(TRUNCATE)";
         let _: Result<i64, _> = self.connection.query_row(sql, [], |row| row.get(0));
@@ -111,8 +113,10 @@ impl Database {
     }
 }
 
-/// Brings a file of an older version up to date: the steps that it lacks, in one transaction. No copy is kept, and free space is given
-/// up before, as versions before the second left vectors in it (INV-26).
+/// Upgrades a file of an older version by the missing steps, in one transaction.
+///
+/// No copy is kept, and free space is vacuumed first, since versions before the second left vectors
+/// in it (INV-26).
 fn upgrade(file: &File, format: &Format) -> Result<(), Failure> {
     let connection = file.open_any_for_writing(Mode::Existing)?;
     let settings = "PRAGMA secure_delete = ON; PRAGMA temp_store = MEMORY;";
@@ -150,18 +154,18 @@ fn in_words(path: &Path, fault: FileFault) -> HomeError {
         },
         FileFault::Gone => HomeError::Database {
             path,
-            message: "it was moved, deleted or replaced while it was in use; put it back with the files of the same name \
-                      ending in -wal and -shm, which belong to it"
+            message: "it was moved, deleted or replaced while it was in use; restore it together with its files of the same \
+                      name ending in -wal and -shm"
                 .to_owned(),
         },
         FileFault::Damaged(message) => HomeError::Damaged { path, message },
     }
 }
 
-/// Bytes of a fixed length, from a column that holds nothing else.
+/// Converts a column's bytes to an array of fixed length.
 ///
 /// # Errors
-/// If there are more or fewer.
+/// If the length differs.
 pub fn fixed<const N: usize>(bytes: &[u8], what: &str) -> Result<[u8; N], Failure> {
     bytes
         .try_into()

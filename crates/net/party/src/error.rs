@@ -1,4 +1,4 @@
-//! Errors of what a party keeps.
+//! Errors of a party's home and trials.
 
 use std::path::PathBuf;
 
@@ -6,33 +6,34 @@ use fedbo_storage::StorageError;
 use fedbo_study::StudyError;
 use fedbo_transport::KeyError;
 
-/// An error in opening or using a party's home.
+/// Error when opening or using a party's home.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum HomeError {
-    /// There is none.
+    /// The home does not exist.
     #[error("{}: there is no agent here; enrol one with `fedbo agent enrol` and the token that the study's operator gave you", path.display())]
     Absent {
         /// The folder, or the file in it.
         path: PathBuf,
     },
-    /// The folder or a file in it cannot be made or written.
+    /// The folder or a file in it cannot be created or written.
     #[error("{}: {cause}; make the agent's folder writable, or name another", path.display())]
     Folder {
-        /// The folder or file that cannot be made or written.
+        /// Path of the folder or file.
         path: PathBuf,
         /// The system's error message.
         cause: String,
     },
-    /// The agent's memory cannot be used.
+    /// The agent's database is not usable.
     #[error("{}: {message}", path.display())]
     Database {
         /// The file.
         path: PathBuf,
-        /// A description of the file or of what happened to it, and the remedy.
+        /// Description of the problem, and the remedy.
         message: String,
     },
-    /// The agent's memory or its disk refuses, for now or for good: a full disk, rights that are missing.
+    /// The database or its disk failed, temporarily or permanently: for example a full disk or
+    /// missing permissions.
     #[error("{}: {message}", path.display())]
     Refused {
         /// The file.
@@ -40,41 +41,41 @@ pub enum HomeError {
         /// The system's error message, and the remedy.
         message: String,
     },
-    /// The layout of the agent's memory is of another version.
+    /// The schema of the agent's database has another version.
     #[error("{}: its layout has version {found}, this program reads {expected}; {}", path.display(), way_on(*found, *expected))]
     Version {
         /// The file.
         path: PathBuf,
         /// The file's version.
         found: i64,
-        /// Ours.
+        /// Version that this program reads.
         expected: i64,
     },
-    /// The agent's memory contradicts itself.
+    /// The agent's database is inconsistent.
     #[error("{}: {message}", path.display())]
     Damaged {
         /// The file.
         path: PathBuf,
-        /// The contradiction that was found.
+        /// The inconsistency.
         message: String,
     },
     /// The key is missing.
-    #[error("{}: the agent's key is missing; put a copy back, or enrol with a new token in a new home", path.display())]
+    #[error("{}: the agent's key is missing; restore it from a copy, or enrol with a new token in a new home", path.display())]
     KeyMissing {
-        /// The path at which it should be.
+        /// Expected path of the key.
         path: PathBuf,
     },
-    /// The key, or the folder that it is in, cannot be used.
+    /// The key or its folder is not usable.
     #[error(transparent)]
     Key(#[from] KeyError),
-    /// Another process is at work.
-    #[error("{}: {by} {what}; wait for its end or end it", path.display())]
+    /// Another process holds a lock.
+    #[error("{}: {by} {what}; wait until it ends, or stop it", path.display())]
     Held {
-        /// The lock's file.
+        /// File of the lock.
         path: PathBuf,
-        /// The process that holds the lock, in words.
+        /// Description of the process that holds the lock.
         by: String,
-        /// The work of that process, in words.
+        /// Description of that process's work.
         what: String,
     },
     /// The home has several memberships, or none of this name.
@@ -82,12 +83,12 @@ pub enum HomeError {
     WhichStudy {
         /// The home.
         path: PathBuf,
-        /// The study that was asked for, the studies that there are, and the remedy.
+        /// The requested study, the studies in the home, and the remedy.
         which: String,
     },
 }
 
-/// The way out where a memory is of another version than the program's.
+/// Returns the remedy for a database of another version.
 fn way_on(found: i64, expected: i64) -> &'static str {
     match found < expected {
         true => "`fedbo agent run` brings it up to date",
@@ -95,25 +96,25 @@ fn way_on(found: i64, expected: i64) -> &'static str {
     }
 }
 
-/// An error in reading or writing trials.
+/// Error when reading or writing trials.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TrialsError {
-    /// The study among the trials is another one.
+    /// The stored study differs.
     #[error(transparent)]
     Study(#[from] StudyError),
-    /// The file.
+    /// The storage failed.
     #[error(transparent)]
     Storage(#[from] StorageError),
-    /// They are not those that the agent asked for.
+    /// The trials are not those that the agent asked for.
     #[error(
-        "{}: trial {number} is not what the agent asks for in its place; the trials were changed by hand or are another \
-         run's: restore them from a copy", path.display()
+        "{}: trial {number} is not the one that the agent asked for; the trials were changed by hand or belong to another \
+         run: restore them from a copy", path.display()
     )]
     Strange {
         /// The file.
         path: PathBuf,
-        /// The trial.
+        /// Number of the trial.
         number: u64,
     },
 }

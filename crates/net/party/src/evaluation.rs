@@ -1,4 +1,4 @@
-//! The evaluation of one trial, from its beginning to its end.
+//! Evaluation of one trial.
 
 use fedbo_failpoints::pass;
 use fedbo_objective::{Failure, Objective, Outcome, TrialId, evaluate_guarded};
@@ -9,35 +9,35 @@ use fedbo_storage::Told;
 use crate::TrialsError;
 use crate::trials::{TrialStatus, Trials, told};
 
-/// The outcome of an evaluation.
+/// Result of an evaluation.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Evaluated {
-    /// It had ended before.
+    /// The trial already had a result.
     Before(Told),
-    /// It has ended now; durable.
+    /// The trial has a new result, which is durable.
     Now(Told),
-    /// It was interrupted, and waits to be evaluated again.
+    /// The trial was interrupted and waits to be evaluated again.
     Interrupted,
 }
 
-/// An error in evaluating a trial.
+/// Error when evaluating a trial.
 #[derive(Debug, thiserror::Error)]
 pub enum EvaluationError {
     /// Trials cannot be read or written.
     #[error(transparent)]
     Trials(#[from] TrialsError),
-    /// The objective cannot be evaluated at all, whatever the point.
-    #[error("{message}; the trial was given back, mend the command and start again")]
+    /// The objective fails for every point.
+    #[error("{message}; the trial was released; fix the command and start again")]
     Objective {
-        /// The defect of the objective.
+        /// The problem with the objective.
         message: String,
     },
 }
 
-/// Evaluates a trial of a party, unless it has ended before; `started` is called in between where it is evaluated.
+/// Evaluates a trial of a party unless it has a result. Calls `started` before the evaluation.
 ///
 /// # Errors
-/// If it cannot be stored, or the objective cannot be evaluated whatever the point.
+/// If storing fails, or the objective fails for every point.
 pub fn evaluate_trial(
     trials: &Trials,
     objective: &dyn Objective,
@@ -56,10 +56,10 @@ pub fn evaluate_trial(
     end_trial(trials, trial.index, &outcome)
 }
 
-/// Stores that a trial begins, and returns its result if it has ended before.
+/// Stores the start of a trial; returns its result if it already has one.
 ///
 /// # Errors
-/// If it cannot be stored.
+/// If storing fails.
 pub fn begin_trial(
     trials: &Trials,
     (trial, point): (&Trial, &Point),
@@ -74,10 +74,10 @@ pub fn begin_trial(
     }
 }
 
-/// Stores the outcome of a trial that was begun; one that was interrupted waits to be evaluated again.
+/// Stores the outcome of a started trial; an interrupted one waits to be evaluated again.
 ///
 /// # Errors
-/// If it cannot be stored, or the objective cannot be evaluated whatever the point.
+/// If storing fails, or the objective fails for every point.
 pub fn end_trial(
     trials: &Trials,
     index: u64,
@@ -88,7 +88,7 @@ pub fn end_trial(
         return Ok(Evaluated::Interrupted);
     };
     if let Outcome::Failed(failure @ Failure::Spawn { .. }) = outcome {
-        // No property of the point: the same would happen to every other.
+        // The failure does not depend on the point, so every other trial would fail too.
         trials.release_trial(index)?;
         let message = failure.to_string();
         return Err(EvaluationError::Objective { message });

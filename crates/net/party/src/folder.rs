@@ -1,4 +1,4 @@
-//! The folder of a party: its owner's alone.
+//! A party's folder, which only its owner can access.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
@@ -12,15 +12,15 @@ fn refused(path: &Path) -> impl Fn(std::io::Error) -> HomeError {
     move |cause| HomeError::Folder { path: path.clone(), cause: cause.to_string() }
 }
 
-/// Makes a folder for its owner alone, unless it is there.
+/// Creates a folder that only its owner can access, unless it exists.
 ///
 /// # Errors
-/// If it cannot be made.
+/// If it cannot be created.
 pub fn make_folder(folder: &Path) -> Result<(), HomeError> {
     private_folder(folder).map_err(refused(folder))
 }
 
-/// Takes the lock of a file in a folder, at once or not at all; `what` says what a holder of it does.
+/// Takes the lock of a file without waiting. `what` describes the work of its holder, for messages.
 ///
 /// # Errors
 /// If another process holds it, or the file cannot be written.
@@ -31,7 +31,8 @@ pub fn hold(path: &Path, what: &str) -> Result<Lock, HomeError> {
     })
 }
 
-/// Takes a file that an earlier version left readable to others back from them; one that is not there is made private by who makes it.
+/// Makes a file private that an earlier version left readable to others. Does nothing if the file
+/// does not exist, since its creator makes it private.
 ///
 /// # Errors
 /// If the system refuses.

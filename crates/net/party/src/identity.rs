@@ -1,4 +1,4 @@
-//! The keys of a party.
+//! Keys of a party.
 
 use std::path::Path;
 
@@ -8,17 +8,17 @@ use fedbo_wire::{PublicKey, SigningKey};
 
 use crate::HomeError;
 
-/// Name of the key's file in a home.
+/// File name of the key in a home.
 const KEY_FILE: &str = "identity.key";
-/// Name of the key that is to replace it, while coordinators are being told.
+/// File name of the next key during a rotation.
 const NEXT_FILE: &str = "identity.key.next";
 
-/// The key of a party, and the one that is to replace it.
+/// The key of a party, and the next one during a rotation.
 #[derive(Debug)]
 pub struct Identity {
-    /// In force.
+    /// The current key.
     pub key: SigningKey,
-    /// A rotation has begun and is not complete: coordinators know the one or the other.
+    /// The next key, during a rotation: each coordinator knows one of the two.
     pub next: Option<SigningKey>,
 }
 
@@ -26,7 +26,7 @@ impl Identity {
     /// Reads the keys of a home.
     ///
     /// # Errors
-    /// If there is none, or it is not its owner's alone.
+    /// If the key is missing, or others can access it.
     pub fn load(home: &Path) -> Result<Self, HomeError> {
         let path = home.join(KEY_FILE);
         Ok(Self {
@@ -35,25 +35,25 @@ impl Identity {
         })
     }
 
-    /// Reads the keys of a home, after making one if there is none.
+    /// Reads the keys of a home, creating the key if absent.
     ///
     /// # Errors
-    /// If it cannot be made, or is not its owner's alone.
+    /// If the key cannot be created, or others can access it.
     pub fn load_or_make(home: &Path) -> Result<Self, HomeError> {
         read_or_make_key(&home.join(KEY_FILE))?;
         Self::load(home)
     }
 
-    /// Returns the key in force and the one that is to replace it, which is made unless that was done before.
+    /// Returns the current key and the next one, creating the next one if absent.
     ///
     /// # Errors
-    /// If a key cannot be read or made.
+    /// If a key cannot be read or created.
     pub fn with_next(home: &Path) -> Result<(SigningKey, SigningKey), HomeError> {
         let Self { key, .. } = Self::load(home)?;
         Ok((key, read_or_make_key(&home.join(NEXT_FILE))?))
     }
 
-    /// Puts the next key in force.
+    /// Makes the next key the current one.
     ///
     /// # Errors
     /// If the system refuses.
@@ -63,7 +63,7 @@ impl Identity {
         Ok(adopted.map_err(|cause| KeyError::Refused { path: to, cause })?)
     }
 
-    /// The keys, first the one with this public half if there is such.
+    /// Returns all keys, starting with the one of this public half if present.
     #[must_use]
     pub fn in_order(self, known: PublicKey) -> Vec<SigningKey> {
         let mut keys: Vec<SigningKey> = std::iter::once(self.key).chain(self.next).collect();

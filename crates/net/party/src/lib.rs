@@ -1,7 +1,8 @@
-//! A party of a federation on its own machine: its folder, its key, its databases, its trials, and how it evaluates one.
+//! A party of a federation on its own machine: its folder, key, databases and trials, and the
+//! evaluation of a trial.
 //!
-//! Agents and peers are parties. Raw data never leaves the folder (INV-12). With whom a party shares, and what, is decided by
-//! `fedbo-agent` and `fedbo-peer`.
+//! Agents and peers are parties. Raw data never leaves the folder (INV-12). `fedbo-agent` and
+//! `fedbo-peer` choose the shared data and its recipients.
 
 mod database;
 mod error;

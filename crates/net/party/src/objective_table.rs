@@ -1,4 +1,4 @@
-//! `[objective]` of a party's file: the command that it tunes.
+//! `[objective]` of a party's file: the command to tune.
 
 use std::path::PathBuf;
 
@@ -7,26 +7,26 @@ use fedbo_objective::CommandSpec;
 use fedbo_space::Space;
 use serde::Deserialize;
 
-/// `[objective]`
+/// Table `[objective]`.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ObjectiveTable {
-    /// The program and its arguments; `{x}` stands for the value of parameter x.
+    /// The program and its arguments; `{x}` is replaced by the value of parameter x.
     pub command: Option<Vec<String>>,
-    /// Seconds that a trial may take; none for no limit.
+    /// Timeout of a trial in seconds; `None` for no limit.
     pub timeout_s: Option<f64>,
-    /// The command's working directory, relative to the file's folder, which is also the default.
+    /// Working directory of the command, relative to the file's folder, which is also the default.
     pub directory: Option<PathBuf>,
 }
 
 impl ObjectiveTable {
-    /// The command that evaluates a point of this space.
+    /// Returns the command that evaluates a point of this space.
     ///
     /// # Errors
-    /// If there is none, its program is not there, or a placeholder names no parameter.
+    /// If there is no command, its program does not exist, or a placeholder is not a parameter.
     pub fn command(&self, file: &TomlFile, space: &Space) -> Result<CommandSpec, FileError> {
         let Some(command) = &self.command else {
-            let remedy = "add [objective] with command = [\"program\", \"argument\", ..], whose last line of output is the value";
+            let remedy = "add [objective] with command = [\"program\", \"argument\", ..]; the last line of its output is the value";
             return Err(file.missing_error(&["objective", "command"], remedy));
         };
         let keys = CommandKeys {

@@ -1,4 +1,4 @@
-//! A party's trials, in a storage of studies that people can look at.
+//! A party's trials, in a storage that people can inspect.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -17,10 +17,10 @@ use fedbo_study::{Definition, StrategySpec, Study, StudyError};
 
 use crate::TrialsError;
 
-/// Name of the file in a home.
+/// File name of the storage in a home.
 pub const TRIALS_FILE: &str = "trials.db";
 
-/// The trials of one study. The caller holds the lock of the study: nobody else evaluates them.
+/// Trials of one study. The caller holds the lock of the study, so no other process evaluates them.
 pub struct Trials {
     path: PathBuf,
     storage: Arc<dyn Storage>,
@@ -37,19 +37,19 @@ impl fmt::Debug for Trials {
     }
 }
 
-/// The state of a trial that a machine asks for.
+/// State of a trial that a machine asks for.
 pub enum TrialStatus {
-    /// It ended before.
+    /// The trial already has a result.
     Told(Told),
-    /// It is to be evaluated now.
+    /// The trial must be evaluated now.
     Begun,
 }
 
 impl Trials {
-    /// Opens the trials of a study in a home, or begins them.
+    /// Opens the trials of a study in a home, or creates them.
     ///
     /// # Errors
-    /// If they cannot be read or written, or are another study's.
+    /// If they cannot be read or written, or belong to another study.
     pub fn open(home: &Path, federation: &Federation) -> Result<Self, TrialsError> {
         let path = home.join(TRIALS_FILE);
         let storage: Arc<dyn Storage> = Arc::new(SqliteStorage::open(&path, Mode::Create)?);
@@ -70,19 +70,20 @@ impl Trials {
         })
     }
 
-    /// Returns true if a trial had ended when the trials were opened.
+    /// Returns true if a trial already had a result when the trials were opened.
     pub fn had_ended(&self, number: u64) -> bool {
         let at = usize::try_from(number).unwrap_or(usize::MAX);
         let stored = self.stored.get(at);
         stored.is_some_and(|trial| trial.told().is_some())
     }
 
-    /// Returns true if a trial had begun when the trials were opened.
+    /// Returns true if a trial was already stored when the trials were opened.
     pub fn had_begun(&self, number: u64) -> bool {
         number < self.stored.len() as u64
     }
 
-    /// Stores a trial as running, unless it is stored already; one that ran when its process ended runs again.
+    /// Stores a trial as running, unless it is stored already. A trial interrupted by the end of
+    /// its process runs again.
     pub fn begin(
         &self,
         trial: &Trial,
@@ -125,11 +126,12 @@ impl Trials {
             return Ok(TrialStatus::Told(told.clone()));
         }
         if self.storage.claim(self.study, &self.worker, None)?.is_none() {
-            // One that took its process down too often was told as failed instead.
+            // A trial that killed its process too often is marked as failed instead.
             let mut now = self.storage.trials(self.study)?.into_iter();
             match now.find(|trial| trial.number == number).map(|trial| trial.state) {
                 Some(TrialState::Told(told)) => return Ok(TrialStatus::Told(told)),
-                // Its holder seems to live; but who runs this study holds its lock, and so does this process now.
+                // Its holder seems alive, but this process has the lock of the study, so the holder
+                // is gone.
                 Some(TrialState::Running(holding)) => {
                     let holder = TellAuthority::Worker(&holding.worker.id);
                     self.storage.release_trial(self.study, number, holder)?;
@@ -145,14 +147,14 @@ impl Trials {
         TrialsError::Strange { path: self.path.clone(), number }
     }
 
-    /// Ends a trial; durable when this returns.
+    /// Stores the result of a trial. It is durable when this returns.
     pub fn tell(&self, number: u64, told: &Told) -> Result<(), TrialsError> {
         let teller = TellAuthority::Worker(&self.worker.id);
         self.storage.finish(self.study, number, teller, told)?;
         Ok(())
     }
 
-    /// Lets a trial wait that was not evaluated to its end.
+    /// Returns an interrupted trial to the waiting state.
     pub fn release_trial(&self, number: u64) -> Result<(), TrialsError> {
         let teller = TellAuthority::Worker(&self.worker.id);
         self.storage.release_trial(self.study, number, teller)?;
@@ -160,7 +162,7 @@ impl Trials {
     }
 }
 
-/// Returns the result to store for a trial's outcome; none if it was interrupted.
+/// Converts a trial's outcome to the result to store; `None` if it was interrupted.
 pub(crate) fn told(outcome: &Outcome) -> Option<Told> {
     match outcome {
         Outcome::Value(value) => Some(Told::Value(*value)),
@@ -172,25 +174,25 @@ pub(crate) fn told(outcome: &Outcome) -> Option<Told> {
     }
 }
 
-/// The trials of a study, in short.
+/// Summary of a study's trials.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct TrialsInShort {
-    /// Trials that have ended.
+    /// Number of trials with a result.
     pub n_told: u64,
-    /// The best value.
+    /// Best value.
     pub best: Option<f64>,
-    /// The trust in the other parties at the newest query that others had a part in, in percent; below 0 if it was
-    /// in their negated functions.
+    /// Trust in the other parties at the newest query that they influenced, in percent; negative
+    /// for their negated functions.
     pub trust_percent: Option<i8>,
 }
 
-/// The trials of the study of this name, in short; none if nothing was stored.
+/// Summarizes the trials of the study of this name; empty if nothing is stored.
 ///
 /// # Errors
 /// If they cannot be read.
 pub fn look(home: &Path, study: &str, direction: Direction) -> Result<TrialsInShort, TrialsError> {
     let path = home.join(TRIALS_FILE);
-    // A process that was killed as it began the file leaves it empty.
+    // A process killed while it creates the file leaves it empty.
     if !std::fs::metadata(&path).is_ok_and(|meta| meta.len() > 0) {
         return Ok(TrialsInShort::default());
     }
@@ -211,9 +213,11 @@ pub fn look(home: &Path, study: &str, direction: Direction) -> Result<TrialsInSh
     Ok(TrialsInShort { n_told: n_told as u64, best, trust_percent })
 }
 
-/// The study as it is stored among the trials: what tools that show trials need. Queries are chosen by the federation's
-/// algorithm, of which Thompson sampling as published is the nearest that a study of one party knows; its seed is not told. Homes hold this
-/// text: with another one their agents could not go on.
+/// Returns the study definition that is stored with the trials, for tools that display them.
+///
+/// The federation's algorithm chooses the queries; the nearest strategy of a single-party study is
+/// Thompson sampling as published. The seed is omitted. Existing homes hold this text, and their
+/// agents cannot continue with a different one.
 fn definition(federation: &Federation) -> Definition {
     let parameters = federation.space.parameters().iter();
     let mut definition = parameters
@@ -228,14 +232,14 @@ fn definition(federation: &Federation) -> Definition {
         search: SampleSearch::Global,
         ..TsOptions::default()
     });
-    definition.strategy(strategy).initial(federation.n_initial).noisy() // equal points may come up: they are evaluated as they come
+    definition.strategy(strategy).initial(federation.n_initial).noisy() // equal points may occur
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// A home whose trials were begun before strategies had the options of today.
+    /// A home with trials from before strategies had today's options.
     #[test]
     fn a_home_of_an_earlier_program_goes_on() {
         let text = "[federation]\nname = \"labs\"\nalgorithm = \"fts\"\ndirection = \"minimize\"\nrounds = 3\n\

@@ -8,101 +8,101 @@ use fedbo_protocol::AgentError;
 use fedbo_transport::{LinkError, ListenError};
 use fedbo_wire::PublicKey;
 
-/// An error in opening a peer's home: it cannot be used, or belongs to another peer.
+/// Error when opening a peer's home.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OtherHome {
-    /// It cannot be used at all.
+    /// The home is not usable.
     #[error(transparent)]
     Home(#[from] HomeError),
-    /// It belongs to another peer.
+    /// The home belongs to another peer.
     #[error(
-        "{}: this folder is of the peer {name:?}, begun with another {what}; name another home, or go on with what was there \
-         when it was begun", path.display()
+        "{}: this folder belongs to the peer {name:?}, which was started with another {what}; use another home, or continue \
+         with the original one", path.display()
     )]
     Differs {
-        /// The home.
+        /// Path of the home.
         path: PathBuf,
         /// The difference: federation, name or key.
         what: &'static str,
-        /// The name of the peer that it belongs to.
+        /// Name of the peer that owns the home.
         name: String,
     },
 }
 
-/// An error that stops a peer. Its measurements, and the reports that it has received, are kept.
+/// Error that stops a peer. Its measurements and received reports are kept.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PeerError {
-    /// Its file, or the federation's.
+    /// The peer's file or the federation's file is invalid.
     #[error(transparent)]
     File(#[from] FileError),
-    /// Its home.
+    /// The home is not usable, or belongs to another peer.
     #[error(transparent)]
     Home(#[from] OtherHome),
-    /// Its trials cannot be read or written.
+    /// The trials cannot be read or written.
     #[error(transparent)]
     Trials(#[from] TrialsError),
     /// An event cannot be stored.
-    #[error("{0}; all that was confirmed before is kept, start again to go on")]
+    #[error("{0}; everything that was confirmed before is kept; start again to continue")]
     Memory(HomeError),
     /// A trial cannot be evaluated.
     #[error(transparent)]
     Evaluation(#[from] EvaluationError),
-    /// Nobody can be listened to.
+    /// The peer cannot listen on its address.
     #[error(transparent)]
     Listen(#[from] ListenError),
     /// Threads cannot be started.
-    #[error("no threads can be started: {0}")]
+    #[error("cannot start threads: {0}")]
     Threads(std::io::Error),
-    /// There are no random numbers.
-    #[error("the operating system gives no random numbers: {0}")]
+    /// The system provides no random numbers.
+    #[error("the operating system provides no random numbers: {0}")]
     NoRandomness(String),
-    /// The machine failed.
+    /// The peer's machine failed.
     #[error(transparent)]
     Machine(#[from] AgentError),
     /// The stored log contradicts the federation or the trials.
     #[error(
-        "the peer's memory does not fit its federation or its trials: {0}; restore its home from a copy"
+        "the peer's database does not match its federation or its trials: {0}; restore its home from a copy"
     )]
     Log(String),
-    /// The peer's report for a round differs from the one that it kept.
+    /// The peer's report for a round differs from the stored one.
     #[error(
-        "round {round}: what the peer reported is not what it would report now; its trials, its file or this program have changed: \
-         put back what was there"
+        "round {round}: the peer's stored report differs from the one that it would make now; its trials, its file or this \
+         program have changed: restore the previous version"
     )]
     ReportDiffers {
         /// The round.
         round: u64,
     },
-    /// The federation's file is not what this peer needs.
+    /// The federation's file does not fit this peer.
     #[error("{0}")]
     Unfit(String),
-    /// Addresses of neighbours are missing, or too many.
+    /// There are too few or too many addresses of neighbours.
     #[error("{0}")]
     Addresses(String),
-    /// A way to a neighbour cannot be tried.
+    /// A connection to a neighbour cannot be set up.
     #[error("{neighbour}: {source}")]
     Link {
-        /// The neighbour, in words.
+        /// Name or address of the neighbour.
         neighbour: String,
         /// The cause.
         source: LinkError,
     },
-    /// The peer that answers at a neighbour's address has another key than the neighbour had.
+    /// The peer at a neighbour's address has another key than before.
     #[error(
-        "who answers at {url} as {neighbour:?} has the key {found}, known is {known}: either somebody else is in its place, or its home \
-         was made anew; nothing was sent to it. Ask its owner; if the key is right, name it as key of this neighbour in the \
-         peer's file"
+        "the peer at {url} that answers as {neighbour:?} has the key {found}, but the known key is {known}: either another \
+         peer has taken its place, or its home was created again; nothing was sent to it. Ask its owner; if the key is right, \
+         set it as key of this neighbour in the peer's file"
     )]
     Impostor {
-        /// The neighbour.
+        /// Name of the neighbour.
         neighbour: String,
         /// The address.
         url: String,
-        /// Its key, as it was.
+        /// Known key of the neighbour.
         known: PublicKey,
-        /// The key of the peer that answers.
+        /// Key of the peer at the address.
         found: PublicKey,
     },
     /// The peer that answers is not the expected one, or cannot prove its key.
@@ -110,43 +110,44 @@ pub enum PeerError {
     Unexpected {
         /// The address.
         url: String,
-        /// A description of the peer that answers, and the remedy.
+        /// Description of the peer at the address, and the remedy.
         message: String,
     },
-    /// A neighbour has another file.
+    /// A neighbour has another federation file.
     #[error(
         "{neighbour:?} at {url} has another federation file than this peer ({path}): give all peers the same, with the same \
-         [topology]; what each tunes, its command, may differ"
+         [topology]; only their commands may differ"
     )]
     OtherFile {
-        /// The neighbour.
+        /// Name of the neighbour.
         neighbour: String,
-        /// The address.
+        /// The neighbour's address.
         url: String,
-        /// This peer's file.
+        /// Path of this peer's federation file.
         path: String,
     },
-    /// A neighbour refuses for good.
+    /// A neighbour refuses permanently.
     #[error("{neighbour:?} refuses {what}: {message}")]
     Refused {
-        /// The neighbour.
+        /// Name of the neighbour.
         neighbour: String,
-        /// The request that it refuses.
+        /// The refused request.
         what: String,
         /// The reason, and the remedy.
         message: String,
     },
     /// A neighbour has more of this peer's reports than this peer.
     #[error(
-        "{neighbour:?} has {theirs} reports of this peer, whose home holds {ours}: either the home was set back to an older copy, \
-         then put back the newest one, as values that were shared cannot be measured anew; or the neighbour does not tell the truth"
+        "{neighbour:?} has {theirs} reports of this peer, but its home holds {ours}: either the home was restored from an \
+         older copy (then restore the newest one, as values that were shared cannot be measured again), or the neighbour does \
+         not tell the truth"
     )]
     SetBack {
-        /// The neighbour.
+        /// Name of the neighbour.
         neighbour: String,
-        /// Reports that it has.
+        /// Number of reports at the neighbour.
         theirs: u64,
-        /// Reports that are here.
+        /// Number of reports in this peer's home.
         ours: u64,
     },
 }

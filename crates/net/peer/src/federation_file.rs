@@ -1,4 +1,4 @@
-//! The federation's file, which all peers have alike.
+//! The federation's file, which is the same at all peers.
 
 use std::path::Path;
 
@@ -18,13 +18,15 @@ pub(crate) struct SharedFile {
     pub(crate) federation: Federation,
     pub(crate) member: Member,
     pub(crate) machine: Peer,
-    /// For messages.
+    /// Path of the file, for messages.
     pub(crate) path: String,
 }
 
 impl SharedFile {
-    /// Reads the file for the agent of this name. Commands of others are not looked at, as their programs are elsewhere; neither is
-    /// its own, unless the file is where it stands.
+    /// Reads the file for the agent of this name.
+    ///
+    /// Commands of other agents are not checked, as their programs are on other machines. If the
+    /// peer has an objective of its own (`has_objective`), its command here is not checked either.
     pub(crate) fn load(
         path: &Path,
         name: &str,
@@ -47,7 +49,7 @@ impl SharedFile {
         };
         if !neighbours.topology.changes.is_empty() {
             return Err(unfit(
-                "[[topology.changes]] hold in `fedbo run` alone: over a network the graph is fixed; remove them".to_owned(),
+                "[[topology.changes]] apply to `fedbo run` only: over a network the graph is fixed; remove them".to_owned(),
             ));
         }
         let names: Vec<String> = federation.agents.iter().map(|a| a.name.clone()).collect();
@@ -55,13 +57,13 @@ impl SharedFile {
         let Some(slot) = place.and_then(|place| u32::try_from(place).ok()) else {
             let known = names.join(", ");
             return Err(unfit(format!(
-                "{name:?} is none of its agents, which are {known}; mend the peer's name, or add it in the files of all peers"
+                "{name:?} is not one of its agents, which are {known}; correct the peer's name, or add it in the files of all peers"
             )));
         };
         let machine = federation.peer(neighbours, federation.own_arm(), slot);
         let machine = machine.map_err(|error| unfit(error.to_string()))?;
         let Some(machine) = machine else {
-            return Err(unfit("no point to begin with was found in its space".to_owned()));
+            return Err(unfit("no initial point was found in its space".to_owned()));
         };
         let member = Member {
             federation: federation.name.clone(),
@@ -82,12 +84,13 @@ fn has_coordinator(algorithm: Algorithm) -> String {
     let word = algorithm.name;
     let of_peers = named(&[Exchange::Neighbours]);
     format!(
-        "federation.algorithm = {word:?} is not one of peers, which share observations with neighbours: set {of_peers}, or run \
-         it with `fedbo run` or `fedbo coordinator`"
+        "federation.algorithm = {word:?} is not an algorithm for peers, which share observations with neighbours: set \
+         {of_peers}, or run it with `fedbo run` or `fedbo coordinator`"
     )
 }
 
-/// Hash of all that peers have to agree on: the text without what each alone knows, and the graph, which may stand in another file.
+/// Hashes everything that peers must agree on: the text without their individual settings, and the
+/// graph, which may be in another file.
 fn hash(federation: &Federation, file: &TomlFile) -> Result<Digest, FileError> {
     let text = federation.text_of_peers(file)?;
     let mut edges = Vec::new();

@@ -1,4 +1,5 @@
-//! The state through which a peer's threads notify each other: the session, a link for each neighbour, the service.
+//! Shared state for notifications between a peer's threads: the session, one link per neighbour,
+//! and the service.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,71 +10,73 @@ use fedbo_wire::PublicKey;
 
 use crate::PeerError;
 
-/// Longest time until the stop flag is looked at, which nobody tells.
+/// Interval between checks of the stop flag, which sends no notification.
 const TICK: Duration = Duration::from_millis(100);
-/// Requests that are not by a known key end a pause only so often.
+/// Minimum time between requests by unknown keys that end a pause.
 const UNKNOWN_PAUSE: Duration = Duration::from_secs(1);
-/// The interval between two warnings that somebody else speaks in a neighbour's name.
+/// Minimum time between warnings about an impostor of a neighbour.
 const IMPOSTORS: Duration = Duration::from_secs(60);
 
-/// The state that threads share, and their way to wait for its change.
+/// State that threads share, with a condition variable for its changes.
 #[derive(Debug)]
 pub(crate) struct Hub {
     state: Mutex<State>,
     changed: Condvar,
     stop: Arc<AtomicBool>,
-    /// Ends requests when the session ends, for whatever reason.
+    /// Cancels requests when the session ends.
     over: Arc<AtomicBool>,
 }
 
 #[derive(Debug)]
 struct State {
     links: BTreeMap<u32, LinkState>,
-    /// Reports of the peer's own that are kept.
+    /// Number of the peer's own reports in the outbox.
     n_outgoing: u64,
-    /// Counts reports that have come.
+    /// Number of reports received in this run.
     n_came: u64,
-    /// Counts requests by whom no link is known yet.
+    /// Number of counted requests by unknown keys, and the time of the last one.
     unknown_contacts: (u64, Option<Instant>),
     is_over: bool,
     failure: Option<PeerError>,
 }
 
-/// The state of the peer's exchange with one neighbour.
+/// State of the peer's exchange with one neighbour.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LinkState {
-    /// Its key, once it is known.
+    /// The neighbour's key, once known.
     pub(crate) key: Option<PublicKey>,
-    /// A link serves it.
+    /// True if a link serves the neighbour.
     pub(crate) is_claimed: bool,
-    /// It has shown who it is, and said what it has, since this process or its own began.
+    /// True if the neighbour has proved its identity and sent its receipt since either process
+    /// started.
     pub(crate) is_introduced: bool,
-    /// Reports that it has confirmed.
+    /// Number of reports that the neighbour has confirmed.
     pub(crate) confirmed: u64,
-    /// The last attempt to reach it failed.
+    /// True if the last attempt to reach the neighbour failed.
     pub(crate) is_away: bool,
-    /// Requests that it has sent.
+    /// Number of requests from the neighbour.
     pub(crate) n_contacts: u64,
-    /// Each has all that the other will ever report.
+    /// True if each of the two has all reports of the other.
     pub(crate) is_complete: bool,
-    /// It knows that this peer needs nothing more, or has said so itself.
+    /// True if either has told the other that it needs nothing more, or the farewell failed too
+    /// often.
     pub(crate) is_done: bool,
-    /// Attempts to tell it so that failed.
+    /// Number of failed attempts to send the farewell.
     pub(crate) n_farewells_failed: u32,
-    /// The last time at which it was reported that somebody else speaks in its name.
+    /// Time of the last warning about an impostor of the neighbour.
     pub(crate) said_impostor: Option<Instant>,
 }
 
-/// The next task of a link.
+/// Next task of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Work {
-    /// Ask who the neighbour is and what it has.
+    /// Ask for the neighbour's identity and receipt.
     Introduce,
     /// Send the report of this round.
     Push(u64),
-    /// Say that this peer needs nothing more.
+    /// Tell the neighbour that this peer needs nothing more.
     Farewell,
-    /// The process ends.
+    /// Return, since the session ends.
     Over,
 }
 
@@ -98,17 +101,17 @@ impl Hub {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// The state of the exchange with a neighbour.
+    /// Returns the state of the exchange with a neighbour.
     pub(crate) fn link(&self, slot: u32) -> LinkState {
         self.lock().links.get(&slot).cloned().unwrap_or_default()
     }
 
-    /// The states of the exchanges with all neighbours, by slot.
+    /// Returns the states of the exchanges with all neighbours, by slot.
     pub(crate) fn links(&self) -> BTreeMap<u32, LinkState> {
         self.lock().links.clone()
     }
 
-    /// Changes where the peer stands with a neighbour; what the change returns.
+    /// Changes the state of the exchange with a neighbour. Returns the result of the change.
     pub(crate) fn change<R>(&self, slot: u32, change: impl FnOnce(&mut LinkState) -> R) -> R {
         let mut state = self.lock();
         let result = change(state.links.entry(slot).or_default());
@@ -117,7 +120,7 @@ impl Hub {
         result
     }
 
-    /// Ends the session with an error; the first one counts.
+    /// Ends the session with an error; later errors are ignored.
     pub(crate) fn fail(&self, error: PeerError) {
         self.lock().failure.get_or_insert(error);
         self.changed.notify_all();
@@ -127,18 +130,18 @@ impl Hub {
         self.lock().failure.take()
     }
 
-    /// Reports of the peer's own.
+    /// Returns the number of the peer's own reports.
     pub(crate) fn n_outgoing(&self) -> u64 {
         self.lock().n_outgoing
     }
 
-    /// The peer has made one more report.
+    /// Sets the number of the peer's own reports and notifies the links.
     pub(crate) fn made(&self, n_outgoing: u64) {
         self.lock().n_outgoing = n_outgoing;
         self.changed.notify_all();
     }
 
-    /// A report has come.
+    /// Counts a received report and notifies the session.
     pub(crate) fn came(&self) {
         self.lock().n_came += 1;
         self.changed.notify_all();
@@ -153,19 +156,20 @@ impl Hub {
         Arc::clone(&self.over)
     }
 
-    /// Ends all links.
+    /// Ends all links and their requests.
     pub(crate) fn end(&self) {
         self.lock().is_over = true;
         self.over.store(true, Ordering::Relaxed);
         self.changed.notify_all();
     }
 
-    /// A neighbour has sent a request: a link that waits to try again does so now.
+    /// Counts a request from a neighbour, which ends the pause of its link.
     pub(crate) fn contact(&self, slot: u32) {
         self.change(slot, |link| link.n_contacts += 1);
     }
 
-    /// Somebody has sent a request as this neighbour whose key is not known yet: perhaps it is there now.
+    /// Counts a request in a neighbour's name before its key is known: the neighbour may now be
+    /// reachable.
     pub(crate) fn contact_by_unknown(&self, slot: u32) {
         let mut state = self.lock();
         let now = Instant::now();
@@ -182,8 +186,8 @@ impl Hub {
         self.changed.notify_all();
     }
 
-    /// Returns true if it is to be reported that somebody else speaks as this neighbour. That is at most once per
-    /// `IMPOSTORS`, so that nobody fills logs.
+    /// Returns true if an impostor of this neighbour should be reported: at most once per
+    /// `IMPOSTORS`, to keep logs small.
     pub(crate) fn may_say_impostor(&self, slot: u32) -> bool {
         self.change(slot, |link| {
             let now = Instant::now();
@@ -196,7 +200,7 @@ impl Hub {
         })
     }
 
-    /// Waits until there is something to do for a neighbour.
+    /// Waits for the next task of a neighbour's link.
     pub(crate) fn work(&self, slot: u32) -> Work {
         let mut state = self.lock();
         loop {
@@ -213,8 +217,10 @@ impl Hub {
         }
     }
 
-    /// Waits before another attempt, no longer than until the neighbour sends a request; a link that serves none yet, until
-    /// anybody unknown does. `false` if the process ends.
+    /// Waits before another attempt; returns `false` if the session ends.
+    ///
+    /// A request of the neighbour ends the wait early; for a link without a known neighbour, any
+    /// request by an unknown key does.
     pub(crate) fn pause(&self, slot: Option<u32>, time: Duration) -> bool {
         let until = Instant::now() + time;
         let mut state = self.lock();
@@ -235,7 +241,7 @@ impl Hub {
         }
     }
 
-    /// Waits for a change, for a moment at most.
+    /// Waits briefly for a change, at most `time` or `TICK`.
     pub(crate) fn idle(&self, n_came: u64, time: Duration) {
         let state = self.lock();
         if state.n_came == n_came && state.failure.is_none() && !self.is_stopped() {
@@ -300,7 +306,7 @@ mod tests {
         assert!(!hub.pause(Some(1), Duration::from_secs(60)));
     }
 
-    /// Unknown contacts end few pauses: nobody can make this peer retry without a rest.
+    /// Requests by unknown keys end few pauses, so they cannot make this peer retry without rest.
     #[test]
     fn strangers_end_few_pauses() {
         let hub = hub();

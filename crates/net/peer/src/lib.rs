@@ -1,12 +1,14 @@
-//! A peer: an agent of distributed Thompson sampling, or of a shared prior between neighbours, as a process of its own, which shares with
-//! its neighbours without a coordinator.
+//! A peer: an agent of distributed Thompson sampling, or of a shared prior between neighbours. It
+//! runs as its own process and shares with its neighbours without a coordinator.
 //!
-//! Decides what of a peer is durable and when, which keys it trusts, and when it is done with its neighbours. What to try and what to
-//! share is decided by the machine of `fedbo-protocol`, what the bytes look like by `fedbo-wire`, who is a neighbour by the federation's
-//! file. Observations are shared as they are: nothing here is private.
+//! This crate decides which data of a peer is durable and when, which keys it trusts, and when it
+//! needs its neighbours no longer. The machine of `fedbo-protocol` chooses queries and reports,
+//! `fedbo-wire` defines the bytes, and the federation's file defines the neighbours. Observations
+//! are shared as they are: nothing here is private.
 //!
-//! A peer is a log: its machine takes events in the order in which they became durable, so a run replays the log and goes on. A
-//! report is in the log before its sender has a receipt, and in the outbox before it leaves. Start at [`run`], then [`Memory`].
+//! A peer is a log. Its machine takes events in the order in which they became durable, so a
+//! restarted peer replays the log and continues. A report is in the log before its sender gets a
+//! receipt, and in the outbox before it leaves. Start at [`run`], then [`Memory`].
 
 mod error;
 mod federation_file;

@@ -1,4 +1,5 @@
-//! The way to one neighbour: it is asked who it is, then sent what it has not confirmed, for as long as it takes.
+//! The connection to one neighbour: asks for its identity, then sends all unconfirmed reports, with
+//! retries.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,33 +12,35 @@ use crate::hub::Work;
 use crate::shared::Shared;
 use crate::{Notice, PeerError};
 
-/// Waits after the first failure, and at most.
+/// Initial and maximum bound of the backoff.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(30));
-/// Attempts to tell a neighbour that may have ended that nothing more is needed of it.
+/// Number of farewell attempts to a neighbour that may have ended.
 const N_FAREWELLS: u32 = 3;
-/// Bytes of an identity at most.
+/// Maximum size of an identity in bytes.
 const IDENTITY_BYTES_MAX: u64 = 16 << 10;
 
-/// A neighbour's address.
+/// The link to a neighbour at an address.
 pub(crate) struct Link {
     pub(crate) shared: Arc<Shared>,
     pub(crate) url: String,
     pub(crate) client: HttpClient,
-    /// The slot of the neighbour there; none until it has said so.
+    /// Slot of the neighbour; `None` until it has named it.
     pub(crate) slot: Option<u32>,
-    /// This process has just begun: the neighbour is to say what it has, and to ask the same.
+    /// True until the first exchange of this process, which asks the neighbour to repeat its own
+    /// introduction.
     pub(crate) is_first: bool,
-    /// It was said that nobody answers at an address whose neighbour is not known yet.
+    /// True if the observer was told that nothing responds at this address, before the neighbour
+    /// was known.
     pub(crate) said_away: bool,
 }
 
-/// The failure of a step.
+/// Failure of a step.
 enum StepError {
-    /// It may go well later.
+    /// Temporary: a retry may succeed.
     Passing(String),
-    /// It will not.
+    /// Permanent: the session ends.
     Fatal(PeerError),
-    /// The process ends.
+    /// The session is ending.
     Stopped,
 }
 
@@ -54,7 +57,7 @@ impl From<HomeError> for StepError {
 }
 
 impl Link {
-    /// Serves the neighbour until the process ends.
+    /// Serves the neighbour until the session ends.
     pub(crate) fn run(mut self) {
         let (first, longest) = BACKOFF;
         let mut backoff = Backoff::between(first, longest);
@@ -81,7 +84,8 @@ impl Link {
                     }
                 }
                 Err(StepError::Fatal(error)) => {
-                    // The session hears of it when its trial has ended; who watches, now.
+                    // The session takes the failure after its current trial; the observer learns of
+                    // it now.
                     self.shared.observer.notice(&Notice::Misconduct(&error.to_string()));
                     return self.shared.hub.fail(error);
                 }
@@ -90,30 +94,34 @@ impl Link {
         }
     }
 
-    /// Asks who answers at the address, and what of ours it has.
+    /// Asks for the identity at this address and for the neighbour's receipt.
     fn introduce(&mut self) -> Result<(), StepError> {
         let mut challenge = Digest([0; 32]);
         getrandom::fill(&mut challenge.0)
             .map_err(|error| PeerError::NoRandomness(error.to_string()))?;
         let target = format!("/v1/peer?challenge={challenge}");
-        // Signed by nobody: for whom it would be is what is asked.
+        // Not signed, since a signature needs the key of a known receiver.
         let answer = self.client.get(None, &target, Duration::ZERO, IDENTITY_BYTES_MAX);
         let identity: PeerIdentity = answer
             .and_then(|answer| answer.json())
-            .map_err(|error| self.failed(error, "to say who it is"))?;
+            .map_err(|error| self.failed(error, "a request for its identity"))?;
         identity.verify(&challenge).map_err(|_| {
-            self.unexpected("whoever answers does not hold the key that it names".to_owned())
+            self.unexpected(
+                "the server at this address does not hold the key that it names".to_owned(),
+            )
         })?;
         let slot = self.believe(&identity)?;
         let receipt = self.say(false)?;
         self.is_first = false;
-        // The neighbour's home may have been set back: then it gets again what it lacks.
+        // If the neighbour's home was restored from an older copy, it gets the missing reports
+        // again.
         self.shared.confirm(slot, receipt.received_from)?;
         self.shared.hub.change(slot, |link| link.is_introduced = true);
         Ok(())
     }
 
-    /// Checks that the expected neighbour answers. A key that nobody has named is trusted on first use.
+    /// Checks the identity of the expected neighbour. A key that the user has not configured is
+    /// trusted on first use.
     fn believe(&mut self, identity: &PeerIdentity) -> Result<u32, StepError> {
         let member = &self.shared.member;
         let name = identity.name.as_str();
@@ -129,12 +137,12 @@ impl Link {
             && slot != expected
         {
             let expected = member.name_of(expected);
-            let message = format!("{name:?} answers, expected is {expected:?}: mend the address");
+            let message = format!("{name:?} answers instead of {expected:?}; correct the address");
             return Err(self.unexpected(message));
         }
         if !member.neighbours.contains(&slot) || member.name_of(slot) != name {
             let message = format!(
-                "{name:?} answers, which is no neighbour of {:?} in the federation's graph: mend the address",
+                "{name:?} answers, but is not a neighbour of {:?} in the federation's graph; correct the address",
                 member.name()
             );
             return Err(self.unexpected(message));
@@ -143,7 +151,7 @@ impl Link {
             let was_claimed =
                 self.shared.hub.change(slot, |link| std::mem::replace(&mut link.is_claimed, true));
             if was_claimed {
-                let message = format!("{name:?} answers, which has another address already");
+                let message = format!("{name:?} answers, but already has another address");
                 return Err(self.unexpected(message));
             }
             self.shared.memory.meet(slot, name, &self.url, None)?;
@@ -168,7 +176,8 @@ impl Link {
         Ok(slot)
     }
 
-    /// Says what of the neighbour's has come, and whether anything more is needed; learns the same.
+    /// Exchanges receipts: sends the number of the neighbour's reports received, and optionally the
+    /// farewell; returns the neighbour's receipt.
     fn say(&self, farewell: bool) -> Result<Receipt, StepError> {
         let shared = &self.shared;
         let slot = self.slot_or_stopped()?;
@@ -184,7 +193,7 @@ impl Link {
             self.client.get(Some(self.signer(slot)?), &target, Duration::ZERO, IDENTITY_BYTES_MAX);
         let receipt = answer
             .and_then(|answer| answer.json())
-            .map_err(|error| self.failed(error, "to say what it has"))?;
+            .map_err(|error| self.failed(error, "a request for its receipt"))?;
         self.verify(slot, &receipt)?;
         if farewell {
             shared.hub.change(slot, |link| link.is_done = true);
@@ -192,7 +201,7 @@ impl Link {
         Ok(receipt)
     }
 
-    /// Sends a report. It counts as confirmed once the neighbour has signed so.
+    /// Sends a report, which is confirmed by the neighbour's signed receipt.
     fn push(&self, round: u64) -> Result<(), StepError> {
         let shared = &self.shared;
         let slot = self.slot_or_stopped()?;
@@ -209,7 +218,7 @@ impl Link {
         shared.confirm(slot, receipt.received_from)?;
         if receipt.received_from <= round {
             let why = format!(
-                "it says to have {} reports after that of round {round} was sent",
+                "it confirms {} reports after the report of round {round} was sent",
                 receipt.received_from
             );
             return Err(StepError::Passing(why));
@@ -217,15 +226,15 @@ impl Link {
         Ok(())
     }
 
-    /// Signs for a neighbour that has said who it is.
+    /// Returns the signer for requests to a neighbour with a known key.
     fn signer(&self, slot: u32) -> Result<Signer<'_>, StepError> {
         let to = self.shared.hub.link(slot).key;
         let to = to.ok_or_else(|| StepError::Passing("its key is not known yet".to_owned()))?;
         let key = &self.shared.key;
-        Ok(Signer { key, to })
+        Ok(Signer { key, to, counter: 0 })
     }
 
-    /// Checks that the neighbour gave this receipt, and that it can be true.
+    /// Checks the neighbour's signature of a receipt and its plausibility.
     fn verify(&self, slot: u32, receipt: &Receipt) -> Result<(), StepError> {
         let shared = &self.shared;
         let name = shared.member.name_of(slot);
@@ -233,7 +242,7 @@ impl Link {
         let verified =
             key.map(|key| receipt.verify(&key, &shared.member.digest, shared.member.slot));
         if !matches!(verified, Some(Ok(()))) {
-            let message = format!("a receipt came that {name:?} has not signed");
+            let message = format!("a receipt arrived that {name:?} has not signed");
             return Err(self.unexpected(message));
         }
         let ours = shared.hub.n_outgoing();
@@ -285,8 +294,11 @@ impl Link {
         self.unless_it_worked(PeerError::Unexpected { url: self.url.clone(), message })
     }
 
-    /// A mistake that is found when neighbours first meet is to be mended before anything is tried. Where reports have passed before,
-    /// something has changed at the neighbour, which may change back: one neighbour does not end the work with all others.
+    /// Makes an error fatal only before the first exchanged report, where it is a setup mistake
+    /// that must be fixed.
+    ///
+    /// Later, the neighbour has changed and may change back, and one neighbour must not end the
+    /// work with all others.
     fn unless_it_worked(&self, error: PeerError) -> StepError {
         let has_worked = self.slot.is_some_and(|slot| {
             let has_come = self.shared.memory.received_from(slot) > 0;
@@ -298,7 +310,7 @@ impl Link {
         }
     }
 
-    /// Classifies the failure of a request: it may pass, it is fatal, or the process ends.
+    /// Classifies the failure of a request as temporary, permanent or stopped.
     fn failed(&self, error: LinkError, what: &str) -> StepError {
         match error {
             LinkError::Stopped => StepError::Stopped,
@@ -313,7 +325,7 @@ impl Link {
                 };
                 let message = match problem.code {
                     ProblemCode::NotFound | ProblemCode::Method => {
-                        format!("{}; whoever answers at {} is no peer", problem.message, self.url)
+                        format!("{}; the server at {} is not a peer", problem.message, self.url)
                     }
                     _ => problem.message,
                 };
@@ -324,7 +336,7 @@ impl Link {
                 })
             }
             LinkError::Unusable { reason } => self.unexpected(format!(
-                "{reason}; whoever answers is no peer of this version: mend the address"
+                "{reason}; the server at this address is not a peer of this version; correct the address"
             )),
             error => {
                 StepError::Fatal(PeerError::Link { neighbour: self.url.clone(), source: error })

@@ -1,7 +1,8 @@
-//! A peer's memory: the events that its machine takes, in their order, and what it has made of them.
+//! A peer's memory: the ordered log of its machine's events, and its own reports.
 //!
-//! The log is also the queue: a report is answered once it is in it, and the machine takes what is in it. So there is one order of
-//! events, and a peer that begins again takes the same.
+//! The log is also the queue: a received report is appended before it is acknowledged, and the
+//! machine takes events from the log. So there is one order of events, and a restarted peer takes
+//! the same one.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -31,57 +32,57 @@ pub struct Memory {
 #[derive(Debug)]
 struct Inner {
     database: Database,
-    /// Reports of each sender.
+    /// Received reports of each sender.
     senders: BTreeMap<u32, Sender>,
-    /// Number of the last event, and its time.
+    /// Number and time of the last event.
     last: (u64, Tick),
-    /// The time of the last event when this process began, and when that was.
+    /// Time of the last event when this process started, and the instant of that start.
     since: (Tick, Instant),
 }
 
-/// An event with its place in the log.
+/// An event and its position in the log.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Logged {
-    /// Its number, from 1 on.
+    /// Number of the event, counted from 1.
     pub seq: u64,
-    /// The time at which it happened: milliseconds in which the peer ran.
+    /// Time of the event, in milliseconds of the peer's total running time.
     pub at: Tick,
     /// The event itself.
     pub event: Event,
 }
 
-/// An event that happens to a peer.
+/// An event of a peer.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Event {
-    /// A trial of its own has ended.
+    /// A trial of the peer has ended.
     Evaluated {
-        /// The number of the trial.
+        /// Number of the trial.
         trial: u64,
-        /// Its value, to be maximized; none if it failed.
+        /// Value of the trial, to be maximized; `None` if it failed.
         value: Option<f64>,
     },
-    /// A report has come; its bytes, as they were signed.
+    /// A report was received; these are its signed bytes.
     Report(Vec<u8>),
-    /// Its patience has ended.
+    /// The machine's deadline for a round has passed.
     Tick,
 }
 
-/// The outcome of taking a report that came.
+/// Outcome of storing a received report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Taken {
-    /// It is new, and durable now.
+    /// The report is new, and now durable.
     New,
-    /// It had come before.
+    /// The report was already stored.
     Again,
-    /// Another report of this round had come before.
+    /// Another report of this round is already stored.
     Conflict {
-        /// It is the first such of its round, which is kept as evidence.
+        /// True for the first conflict of a round, which is kept as evidence.
         is_new: bool,
     },
 }
 
 impl Memory {
-    /// Opens the memory in a home, or begins it for this member and key.
+    /// Opens the memory in a home, or creates it for this member and key.
     ///
     /// # Errors
     /// If it cannot be read or written, or belongs to another peer.
@@ -102,12 +103,13 @@ impl Memory {
         })
     }
 
-    /// Milliseconds in which the peer has run, now. They go on where they were when it last noted something.
+    /// Returns the peer's total running time in milliseconds. It excludes time after the last event
+    /// of an earlier process.
     pub fn now(&self) -> Tick {
         self.lock().now()
     }
 
-    /// The events after this one, some at a time.
+    /// Returns a batch of events after this one.
     ///
     /// # Errors
     /// If they cannot be read.
@@ -129,7 +131,7 @@ impl Memory {
         })
     }
 
-    /// Notes that a trial has ended. Durable when this returns.
+    /// Appends the end of a trial. It is durable when this returns.
     ///
     /// # Errors
     /// If it cannot be stored.
@@ -143,7 +145,7 @@ impl Memory {
         })
     }
 
-    /// Notes that the peer's patience has ended.
+    /// Appends a passed deadline.
     ///
     /// # Errors
     /// If it cannot be stored.
@@ -155,7 +157,7 @@ impl Memory {
         })
     }
 
-    /// Takes a report that has been looked at. Durable when this returns.
+    /// Stores a validated report. It is durable when this returns.
     ///
     /// # Errors
     /// If it cannot be stored.
@@ -177,13 +179,14 @@ impl Memory {
         Ok(Taken::New)
     }
 
-    /// Reports of a sender that have come without a gap.
+    /// Returns the number of reports received from a sender without a gap.
     pub fn received_from(&self, sender: u32) -> u64 {
         let inner = self.lock();
         inner.senders.get(&sender).map_or(0, |known| known.next)
     }
 
-    /// Keeps a report of the peer's own before it leaves; `false` if another one of its round is kept.
+    /// Stores a report of the peer's own before it leaves; returns `false` if another report of its
+    /// round is stored.
     ///
     /// # Errors
     /// If it cannot be stored.
@@ -200,7 +203,7 @@ impl Memory {
         Ok(true)
     }
 
-    /// The peer's own report of a round, once it is kept.
+    /// Returns the peer's own report of a round, if stored.
     ///
     /// # Errors
     /// If it cannot be read.
@@ -208,7 +211,7 @@ impl Memory {
         self.lock().database.read(|tx| outgoing(tx, round))
     }
 
-    /// Reports of the peer's own that are kept.
+    /// Returns the number of the peer's own reports.
     ///
     /// # Errors
     /// If they cannot be read.
@@ -216,7 +219,7 @@ impl Memory {
         self.lock().database.read(n_outgoing)
     }
 
-    /// Returns the memory of each neighbour, by place.
+    /// Returns the record of each neighbour, by slot.
     ///
     /// # Errors
     /// If it cannot be read.
@@ -224,7 +227,7 @@ impl Memory {
         self.lock().database.read(read_neighbours)
     }
 
-    /// Keeps where a neighbour is found, and its key where the user has named one.
+    /// Stores the URL of a neighbour, and its key if the user configured one.
     ///
     /// # Errors
     /// If it cannot be stored.
@@ -243,7 +246,7 @@ impl Memory {
         })
     }
 
-    /// Keeps a neighbour's key, if none is known.
+    /// Stores a neighbour's key if none is known.
     ///
     /// # Errors
     /// If it cannot be stored.
@@ -255,7 +258,7 @@ impl Memory {
         })
     }
 
-    /// Keeps how many reports a neighbour has confirmed, and when.
+    /// Stores the number of reports that a neighbour has confirmed, and the time.
     ///
     /// # Errors
     /// If it cannot be stored.
@@ -268,7 +271,7 @@ impl Memory {
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        // What is in memory changes only after what is stored has.
+        // The fields change only after the database has, so a poisoned lock is harmless.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -290,7 +293,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Compares a report with the one of its round that came before. A different one is kept as evidence.
+    /// Compares a report with the stored one of its round. A different one is kept as evidence.
     fn compare(&self, sender: u32, round: u64, bytes: &[u8]) -> Result<Taken, HomeError> {
         let sql = "SELECT bytes FROM events WHERE kind = 'report' AND sender = ? AND round = ?";
         let known: Vec<u8> = self.database.read(|tx| {

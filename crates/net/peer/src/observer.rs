@@ -7,26 +7,27 @@ use fedbo_space::Point;
 use fedbo_storage::Told;
 use fedbo_wire::PublicKey;
 
-/// Something that a peer does or meets beside its trials; displayed in a sentence.
+/// An event of a peer other than a trial. Its `Display` is a sentence.
 #[derive(Clone, Copy, Debug)]
 pub enum Notice<'a> {
-    /// The peer answers at this address.
+    /// The peer listens at this address.
     Listens(&'a str),
-    /// A round cannot begin before these neighbours have reported. Said once a round, after a moment.
+    /// A round needs the reports of these neighbours to begin. Sent once per round, after a short
+    /// delay.
     WaitsFor(u64, &'a [&'a str]),
     /// A round has begun without the reports of these neighbours.
     WentOnWithout(u64, &'a [&'a str]),
-    /// The peer's plan is done; it stays for these neighbours. Said again when they change.
+    /// The peer's plan is done, and it waits for these neighbours. Sent again when they change.
     StaysFor(&'a [&'a str]),
-    /// A neighbour cannot be reached, for this reason. Said once until it is.
+    /// A neighbour cannot be reached, for this reason. Sent once until it is reached.
     Away(&'a str, &'a str),
-    /// A neighbour that was away is reached.
+    /// A neighbour can be reached again.
     IsBack(&'a str),
-    /// A neighbour's key is trusted on first use, as nobody has named one.
+    /// A neighbour's key is trusted on first use, since the user has not configured one.
     Trusts(&'a str, &'a PublicKey),
-    /// Something in a report is not used.
+    /// A part of a report was rejected.
     Rejected(&'a ReportRejected),
-    /// A neighbour, or somebody in its name, did what none may do; it was refused.
+    /// A neighbour, or an impostor, sent a forbidden request, which was refused.
     Misconduct(&'a str),
 }
 
@@ -38,17 +39,17 @@ impl fmt::Display for Notice<'_> {
                 write!(f, "round {round} waits for {}", names.join(", "))
             }
             Self::WentOnWithout(round, names) => {
-                write!(f, "round {round} goes on without {}", names.join(", "))
+                write!(f, "round {round} continues without {}", names.join(", "))
             }
             Self::StaysFor(names) => write!(
                 f,
-                "all rounds are done; it stays until the rest is shared with {}",
+                "all rounds are done; the peer runs until the rest is shared with {}",
                 names.join(", ")
             ),
             Self::Away(name, why) => write!(f, "{name} is away: {why}"),
             Self::IsBack(name) => write!(f, "{name} is back"),
             Self::Trusts(name, key) => {
-                write!(f, "{name} has the key {key}, which is believed from now on")
+                write!(f, "{name} has the key {key}, which is trusted from now on")
             }
             Self::Rejected(rejected) => write!(f, "{rejected}; it is not used"),
             Self::Misconduct(what) => f.write_str(what),
@@ -56,25 +57,25 @@ impl fmt::Display for Notice<'_> {
     }
 }
 
-/// Hears what a peer does, from any of its threads. What it hears is durable already.
+/// Receives the events of a peer, from any of its threads. The events are already durable.
 pub trait Observer: Send + Sync {
     /// A trial is about to be evaluated.
     fn trial_started(&self, trial: &Trial, point: &Point) {
         let (_, _) = (trial, point);
     }
 
-    /// A trial was told.
+    /// A trial has ended with this result.
     fn trial_ended(&self, trial: &Trial, point: &Point, told: &Told) {
         let (_, _, _) = (trial, point, told);
     }
 
-    /// Something else happened.
+    /// Another event occurred.
     fn notice(&self, notice: &Notice<'_>) {
         let _ = notice;
     }
 }
 
-/// Watches nothing.
+/// Observer that ignores all events.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Silent;
 

@@ -1,4 +1,4 @@
-//! `peer.toml`: a peer as its owner writes it, and its check.
+//! `peer.toml`: a peer's configuration file, and its checks.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -8,25 +8,25 @@ use std::sync::atomic::AtomicBool;
 use fedbo_config::{Check, ListedChoices, TomlFile};
 use fedbo_objective::{CommandObjective, Failure, Objective, Problems};
 use fedbo_party::{EvaluationError, ObjectiveTable};
-use fedbo_transport::{ConnectionLimits, ListenSettings, TlsFiles, checked_url};
+use fedbo_transport::{ConnectionLimits, ListenSettings, ProxySetting, TlsFiles, checked_url};
 use fedbo_wire::PublicKey;
 use serde::Deserialize;
 
 use crate::federation_file::SharedFile;
 use crate::{Address, Member, Observer, Parts, PeerError};
 
-/// The folder of a peer, unless its file says otherwise.
+/// Default folder of a peer.
 pub const HOME: &str = "fedbo-peer";
-/// The default address on which a peer listens.
+/// Default address to listen on.
 const LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 7434);
-/// Connections at most beside those of neighbours.
+/// Maximum number of connections in addition to those of neighbours.
 const N_UNAUTHENTICATED: usize = 256;
 
-/// A whole file: plain data, not yet checked.
+/// The parsed file before any check.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct PeerToml {
-    /// Version of the file's layout; 1, also by default.
+    /// Version of the file format; 1, which is also the default.
     version: Option<u64>,
     peer: PeerTable,
     objective: Option<ObjectiveTable>,
@@ -44,6 +44,7 @@ struct PeerTable {
     tls_cert: Option<PathBuf>,
     tls_key: Option<PathBuf>,
     ca: Option<PathBuf>,
+    proxy: Option<String>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -54,24 +55,25 @@ struct NeighbourTable {
     key: Option<String>,
 }
 
-/// Settings from outside the file, which take precedence over it.
+/// Settings from outside the file, which take precedence.
 #[derive(Clone, Debug, Default)]
 pub struct Overrides {
     /// The peer's name on the roster.
     pub name: Option<String>,
-    /// Its folder.
+    /// The peer's folder.
     pub home: Option<PathBuf>,
     /// The address to listen on.
     pub listen: Option<SocketAddr>,
-    /// Neighbours, each `URL` or `NAME=URL`; those of the file with the same name are found there.
+    /// Neighbours, each `URL` or `NAME=URL`; a `NAME=URL` replaces the URL of that neighbour in the
+    /// file.
     pub neighbours: Vec<String>,
-    /// Plain HTTP also beyond this machine, in both directions.
+    /// Allows plain HTTP to and from other machines.
     pub plain_http: bool,
-    /// End after the last round without waiting for neighbours that are away or not done.
+    /// Ends after the last round without waiting for neighbours that are away or not done.
     pub leaves: bool,
 }
 
-/// A peer's file, checked but for what needs the federation's.
+/// A peer's file, with all checks that do not need the federation's file.
 #[derive(Clone, Debug)]
 pub struct PeerFile {
     /// The peer's folder.
@@ -81,6 +83,7 @@ pub struct PeerFile {
     listen: SocketAddr,
     tls: Option<TlsFiles>,
     authority: Option<PathBuf>,
+    proxy: ProxySetting,
     neighbours: Vec<NeighbourTable>,
     objective: Option<ObjectiveTable>,
     choices: ListedChoices,
@@ -89,10 +92,10 @@ pub struct PeerFile {
 }
 
 impl PeerFile {
-    /// Reads and checks a file. Relative paths in it are relative to its folder.
+    /// Reads and checks a file. Its relative paths are relative to its folder.
     ///
     /// # Errors
-    /// The first thing that cannot be used, with its place and the way out.
+    /// The first unusable setting, with its place and the remedy.
     pub fn load(path: &Path, overrides: Overrides) -> Result<Self, PeerError> {
         Self::checked(TomlFile::read(path)?, overrides)
     }
@@ -103,7 +106,9 @@ impl PeerFile {
             let expected = "1, the only version of this file's layout so far";
             return Err(file.value_error(&["version"], expected).into());
         }
-        let PeerTable { federation, name, home, listen, tls_cert, tls_key, ca } = read.peer;
+        let PeerTable { federation, name, home, listen, tls_cert, tls_key, ca, proxy } = read.peer;
+        let proxy = proxy.map(|given| given.parse()).transpose();
+        let proxy = proxy.map_err(|expected| file.value_error(&["peer", "proxy"], expected))?;
         let folder = file.folder().to_owned();
         let at_home = |path: PathBuf| folder.join(path);
         let Some(name) = overrides.name.clone().or(name) else {
@@ -127,6 +132,7 @@ impl PeerFile {
         Ok(Self {
             federation: at_home(federation.unwrap_or_else(|| "federation.toml".into())),
             authority: ca.map(at_home),
+            proxy: proxy.unwrap_or_default(),
             neighbours: read.neighbours,
             objective: read.objective,
             choices: read.choices,
@@ -139,7 +145,8 @@ impl PeerFile {
         })
     }
 
-    /// All that a run needs; `problems` are those that the federation's file may name.
+    /// Returns everything that a run needs. `problems` are the built-in problems that the
+    /// federation's file may name.
     ///
     /// # Errors
     /// If the federation's file, an address or the command cannot be used.
@@ -155,7 +162,7 @@ impl PeerFile {
         self.parts_of(shared, objective, observer, stop)
     }
 
-    /// The same with an objective of the program in place of a command.
+    /// Same as [`PeerFile::parts`], with an objective of the program instead of a command.
     ///
     /// # Errors
     /// If the federation's file or an address cannot be used.
@@ -193,6 +200,7 @@ impl PeerFile {
             },
             file: path,
             authority: self.authority.clone(),
+            proxy: self.proxy.clone(),
             leaves: self.overrides.leaves,
             federation,
             member,
@@ -204,7 +212,7 @@ impl PeerFile {
         })
     }
 
-    /// Returns the objective that the peer tunes: that of its own file, or else that of the federation's.
+    /// Returns the peer's objective: that of its own file, otherwise that of the federation's file.
     fn objective(
         &self,
         shared: &SharedFile,
@@ -218,7 +226,8 @@ impl PeerFile {
         let check = Check::new(&self.file);
         check.foreign_names(&shared.federation.space)?; // INV-24
         if self.objective.is_some() || !self.choices.is_empty() {
-            // The federation's file is everybody's; a command in it stands beside the choices that it is given.
+            // A command in the federation's file was written next to these choices, so it needs no
+            // check.
             check.foreign_choices(&self.choices, &shared.federation.space)?;
         }
         if let Some(table) = &self.objective {
@@ -233,13 +242,13 @@ impl PeerFile {
         let objective = objective.transpose();
         let objective = objective.map_err(|error| unusable(self.name.clone(), error))?;
         objective.flatten().ok_or_else(|| {
-            let remedy = "add [objective] with command = [\"program\", \"argument\", ..], whose last line of output is the value; or \
-                          give this agent a command in the federation's file";
+            let remedy = "add [objective] with command = [\"program\", \"argument\", ..] (the last line of its output is the \
+                          value), or give this agent a command in the federation's file";
             self.file.missing_error(&["objective", "command"], remedy).into()
         })
     }
 
-    /// Returns the addresses of the graph's neighbours: one for each.
+    /// Returns one address for each of the graph's neighbours.
     fn addresses(&self, member: &Member) -> Result<Vec<Address>, PeerError> {
         let mut addresses = Vec::new();
         let mut unnamed = Vec::new();
@@ -273,7 +282,7 @@ impl PeerFile {
             let slot = member.slot_of(name).filter(|slot| member.neighbours.contains(slot));
             let Some(slot) = slot else {
                 return Err(PeerError::Addresses(format!(
-                    "{name:?} is no neighbour of {:?} in the federation's graph; its neighbours are {known}",
+                    "{name:?} is not a neighbour of {:?} in the federation's graph; its neighbours are {known}",
                     member.name()
                 )));
             };
@@ -303,12 +312,12 @@ impl PeerFile {
             member.neighbours.iter().filter(is_missing).map(|slot| member.name_of(*slot)).collect();
         if missing.len() != unnamed.len() {
             let missing = match missing.as_slice() {
-                [] => "every neighbour has an address by its name already".to_owned(),
-                missing => format!("without an address by name are {}", missing.join(", ")),
+                [] => "every neighbour already has an address by name".to_owned(),
+                missing => format!("no address by name is given for {}", missing.join(", ")),
             };
             return Err(PeerError::Addresses(format!(
-                "{:?} has {} neighbours in the federation's graph ({known}) and needs an address for each: {missing}; there are {} \
-                 without a name. Give --neighbour NAME=URL, or [[neighbours]] with name and url",
+                "{:?} has {} neighbours in the federation's graph ({known}) and needs an address for each: {missing}; {} \
+                 addresses are given without a name. Give --neighbour NAME=URL, or [[neighbours]] with name and url",
                 member.name(),
                 member.neighbours.len(),
                 unnamed.len()

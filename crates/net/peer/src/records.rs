@@ -1,4 +1,4 @@
-//! The rows of a peer's memory, as they are read and begun.
+//! Reads and creates the rows of a peer's memory.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -13,31 +13,31 @@ use crate::Member;
 use crate::memory::{Event, Logged};
 use crate::schema::FORMAT;
 
-/// Name of a peer's memory in its folder.
+/// File name of a peer's memory in its folder.
 pub(crate) const MEMORY_FILE: &str = "peer.db";
 
-/// The reports of a sender that have come.
+/// Received reports of one sender.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Sender {
-    /// Those of rounds 0..next, and some later ones.
+    /// All rounds below `next` have arrived, and those in `early`.
     pub(crate) next: u64,
     pub(crate) early: BTreeSet<u64>,
 }
 
-/// The memory of a neighbour.
+/// Record of a neighbour.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NeighbourMemory {
-    /// Its place on the roster.
+    /// Slot on the roster.
     pub slot: u32,
-    /// Its name there.
+    /// Name on the roster.
     pub name: String,
-    /// The address at which it was found last.
+    /// Latest address of the neighbour.
     pub url: String,
-    /// Its key, once it is known.
+    /// The neighbour's key, once known.
     pub key: Option<PublicKey>,
-    /// Reports of ours that it has confirmed.
+    /// Number of this peer's reports that the neighbour has confirmed.
     pub confirmed: u64,
-    /// The time at which it last confirmed something, in milliseconds since 1970.
+    /// Time of the last confirmation, in milliseconds since 1970.
     pub contact_at_ms: Option<u64>,
 }
 
@@ -50,7 +50,7 @@ impl Sender {
     }
 }
 
-/// The owner of a memory.
+/// The peer that owns a memory.
 pub(crate) struct Owner {
     pub(crate) name: String,
     pub(crate) slot: u32,
@@ -61,7 +61,7 @@ pub(crate) struct Owner {
     pub(crate) key: PublicKey,
 }
 
-/// A snapshot of a memory, for those who only look.
+/// Snapshot of a memory for readers.
 pub(crate) struct Look {
     pub(crate) owner: Owner,
     pub(crate) n_outgoing: u64,
@@ -70,7 +70,7 @@ pub(crate) struct Look {
     pub(crate) n_conflicts: u64,
 }
 
-/// Looks at the memory in a home; none if there is none yet.
+/// Reads the memory in a home; returns `None` if it has no peer yet.
 pub(crate) fn look(home: &Path) -> Result<Option<Look>, HomeError> {
     let database = Database::look(&home.join(MEMORY_FILE), &FORMAT)?;
     database.read(|tx| {
@@ -88,7 +88,8 @@ pub(crate) fn look(home: &Path) -> Result<Option<Look>, HomeError> {
     })
 }
 
-/// The public key of who has this home; none if nobody has, also where a process was killed before it had begun.
+/// Returns the public key of a home's peer; `None` if the home has no peer yet, or its process was
+/// killed before it had one.
 pub(crate) fn key_of(home: &Path) -> Result<Option<PublicKey>, HomeError> {
     if !home.join(MEMORY_FILE).exists() {
         return Ok(None);
@@ -148,11 +149,11 @@ fn read_owner(tx: &Transaction<'_>) -> Result<Option<Owner>, Failure> {
     }))
 }
 
-/// A summary of the log.
+/// Summary of the log.
 pub(crate) struct Log {
-    /// Reports of each sender.
+    /// Received reports of each sender.
     pub(crate) senders: BTreeMap<u32, Sender>,
-    /// Number of the last event, and its time.
+    /// Number and time of the last event.
     pub(crate) last: (u64, Tick),
 }
 
@@ -179,7 +180,9 @@ pub(crate) fn read_event(row: &Row<'_>) -> Result<Logged, Failure> {
         }
         "report" => Event::Report(row.get("bytes")?),
         "tick" => Event::Tick,
-        other => return Err(Failure::Contradiction(format!("an event is {other:?}"))),
+        other => {
+            return Err(Failure::Contradiction(format!("an event has the unknown kind {other:?}")));
+        }
     };
     Ok(Logged { seq: row.get("seq")?, at: row.get("at_ms")?, event })
 }

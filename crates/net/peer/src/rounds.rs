@@ -1,4 +1,4 @@
-//! The work of a session on its machine: the log goes in, reports come out, trials are evaluated.
+//! Drives the machine of a session: feeds it the log, stores its reports, evaluates its trials.
 
 use std::time::{Duration, Instant};
 
@@ -12,7 +12,7 @@ use crate::session::{Ended, Session};
 use crate::shared::Shared;
 use crate::{Notice, PeerError};
 
-/// The time after which it is said for whom a round waits.
+/// Time before the observer learns for which neighbours a round waits.
 const SAID_AFTER: Duration = Duration::from_secs(2);
 
 impl Session {
@@ -41,7 +41,7 @@ impl Session {
         }
     }
 
-    /// Lets the machine take all events that have happened.
+    /// Feeds all new events of the log to the machine.
     pub(crate) fn drain(&mut self) -> Result<(), PeerError> {
         loop {
             self.settle()?;
@@ -64,7 +64,7 @@ impl Session {
                 let asked = self.running.take().map(|running| running.index);
                 if asked != Some(trial) {
                     return Err(PeerError::Log(format!(
-                        "trial {trial} ended, which was not asked for"
+                        "trial {trial} ended, but was not asked for"
                     )));
                 }
                 PeerEvent::Evaluated { trial, value }
@@ -87,7 +87,7 @@ impl Session {
         Ok(())
     }
 
-    /// Does what the machine asks for, but for trials.
+    /// Carries out the machine's effects, except for trials.
     fn settle(&mut self) -> Result<(), PeerError> {
         while let Some(effect) = self.effects.pop_front() {
             let observer = &self.shared.observer;
@@ -107,7 +107,7 @@ impl Session {
         Ok(())
     }
 
-    /// Keeps a report; links send what is kept.
+    /// Stores a report; the links then send it.
     fn share(&self, report: &Report) -> Result<(), PeerError> {
         let Shared { member, key, memory, hub, .. } = &*self.shared;
         let round = report.round;
@@ -126,7 +126,7 @@ impl Session {
         Ok(())
     }
 
-    /// Evaluates a trial; `false` if that was interrupted.
+    /// Evaluates a trial; returns `false` if interrupted.
     fn evaluate(&mut self, trial: &Trial) -> Result<bool, PeerError> {
         self.waits = None;
         let point = self.federation.space.decode(&trial.unit);
@@ -145,7 +145,8 @@ impl Session {
         };
         let value = match told {
             Told::Value(value) => Some(member.direction.to_maximize(value)),
-            // A peer's trials report nothing, so none is stopped, and have one number.
+            // A peer's trials make no intermediate reports, so none is stopped, and they have one
+            // number.
             Told::Failed { .. } | Told::Numbers(_) | Told::Stopped { .. } => None,
         };
         let noted = memory.note_evaluated(trial.index, value);
@@ -153,7 +154,7 @@ impl Session {
         Ok(true)
     }
 
-    /// Waits for reports of neighbours, or until the machine's patience ends.
+    /// Waits for reports of neighbours, or until the machine's deadline.
     fn wait(&mut self, n_came: u64) -> Result<(), PeerError> {
         let memory = &self.shared.memory;
         let now = memory.now();
@@ -189,13 +190,14 @@ impl Session {
         self.machine.received_from(slot) >= round || self.has_all(slot)
     }
 
-    /// Returns true if all reports that a neighbour will ever make have come.
+    /// Returns true if all reports of a neighbour have arrived, including its last.
     fn has_all(&self, slot: u32) -> bool {
         let last = self.last_reports.get(&slot);
         last.is_some_and(|last| self.machine.received_from(slot) > *last)
     }
 
-    /// Returns the outcome of the session, or none as long as neighbours still need this peer, or it needs them.
+    /// Returns the outcome of the session, or `None` while this peer and its neighbours still need
+    /// each other.
     fn stay(&mut self) -> Option<Ended> {
         let n_outgoing = self.shared.hub.n_outgoing();
         let mut missing = Vec::new();

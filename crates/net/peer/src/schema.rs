@@ -1,18 +1,20 @@
-//! The layout of `peer.db`, version by version.
+//! Schema of `peer.db`, as one step per version.
 
 use fedbo_database::Format;
 
-/// The format of a peer's database file, whose application id reads "fedp".
+/// Format of a peer's database file; the application id reads "fedp".
 pub(crate) const FORMAT: Format = Format {
     application_id: 0x6665_6470,
     steps: &[STEP_1],
-    what: "peer's memory",
-    never: "no peer was ever begun in it",
+    what: "peer's database",
+    never: "no peer was ever started in it",
     verify: None,
 };
 
-/// `at_ms` counts from the peer's first start, without the time in which it did not run. Events and reports are only appended:
-/// triggers refuse what this program itself must never do by mistake.
+/// Layout of version 1. `at_ms` is the peer's total running time since its first start.
+///
+/// Events and reports are append-only: triggers refuse changes that this program must never make by
+/// mistake.
 const STEP_1: &str = "
 CREATE TABLE peer (
     id INTEGER PRIMARY KEY CHECK (id = 1),

@@ -1,4 +1,4 @@
-//! The answers of a peer: its identity, and receipts for the reports that have come.
+//! HTTP service of a peer: its identity, and receipts for received reports.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,15 +16,15 @@ use crate::memory::Taken;
 use crate::shared::Shared;
 use crate::{Notice, PeerError};
 
-/// The time that the body of a request may take.
+/// Timeout of a request's body.
 const BODY_PATIENCE: Duration = Duration::from_secs(30);
 
-/// Routes of a peer.
+/// Returns the routes of a peer.
 pub(crate) fn router(shared: Arc<Shared>) -> Router {
     Router::new()
         .route("/healthz", get(healthz))
         .route("/v1/peer", get(identity))
-        .route("/v1/peers/{sender}/reports", get(standing))
+        .route("/v1/peers/{sender}/reports", get(report_counts))
         .route("/v1/peers/{sender}/reports/{round}", put(report))
         .fallback(not_found)
         .method_not_allowed_fallback(method)
@@ -48,11 +48,11 @@ async fn method() -> Refusal {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ChallengeQuery {
-    /// 32 bytes that the asker has drawn.
+    /// Random challenge of the requester, 32 bytes.
     challenge: Digest,
 }
 
-/// `GET /v1/peer`: who this is, for anybody.
+/// `GET /v1/peer`: the peer's identity, without authentication.
 async fn identity(
     State(shared): State<Arc<Shared>>,
     asked: Result<Query<ChallengeQuery>, QueryRejection>,
@@ -68,18 +68,18 @@ async fn identity(
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Said {
-    /// Reports of this peer that the asker has.
+    /// Number of this peer's reports that the requester has received.
     received: u64,
-    /// The asker's process has just begun.
+    /// True if the requester's process has just started.
     #[serde(default)]
     hello: bool,
-    /// The asker needs nothing more.
+    /// True if the requester needs nothing more.
     #[serde(default)]
     farewell: bool,
 }
 
-/// `GET /v1/peers/{sender}/reports`: which reports of the asker have come. It says the same of those of this peer.
-async fn standing(
+/// `GET /v1/peers/{sender}/reports`: exchanges the numbers of received reports in both directions.
+async fn report_counts(
     State(shared): State<Arc<Shared>>,
     sender: Result<Path<u32>, PathRejection>,
     said: Result<Query<Said>, QueryRejection>,
@@ -94,7 +94,7 @@ async fn standing(
         let n_outgoing = shared.hub.n_outgoing();
         if said.received > n_outgoing {
             let message = format!(
-                "{} reports of {:?} cannot have come, it has made {n_outgoing}: its home was set back to an older copy",
+                "{} reports of {:?} cannot have arrived, as it has made {n_outgoing}: its home was restored from an older copy",
                 said.received,
                 shared.member.name()
             );
@@ -103,7 +103,7 @@ async fn standing(
                 theirs: said.received,
                 ours: n_outgoing,
             });
-            // Who asks has done nothing wrong.
+            // This is no mistake of the requester.
             return Err(Refusal::new(ProblemCode::Unavailable, message));
         }
         if said.received > shared.hub.link(sender).confirmed
@@ -132,7 +132,8 @@ async fn report(
     let (signature, key) = of_neighbour(&shared, sender, &request)?;
     let rounds = shared.member.rounds;
     if round > rounds {
-        let message = format!("round {round} is none of the federation, whose last is {rounds}");
+        let message =
+            format!("round {round} is not a round of the federation; its last round is {rounds}");
         return Err(Refusal::new(ProblemCode::BadRequest, message));
     }
     let length = Length::AtMost(shared.member.report_bytes_max(round));
@@ -155,8 +156,8 @@ async fn report(
                     shared.observer.notice(&Notice::Misconduct(&what));
                 }
                 let message = format!(
-                    "another report of round {round} has come before; a home that was set back or begun anew cannot go on \
-                     in this federation"
+                    "another report of round {round} arrived before; a home that was restored from an older copy or created \
+                     again cannot continue in this federation"
                 );
                 Err(Refusal::new(ProblemCode::Conflict, message))
             }
@@ -171,8 +172,10 @@ async fn report(
     .await
 }
 
-/// Returns the unverified signature of a request, and the neighbour's key if the request names it. The time of the
-/// signature is not checked: a request that comes again changes nothing, and clocks may differ.
+/// Returns the unverified signature of a request, and the neighbour's key if the request names it.
+///
+/// The time of the signature is not checked: replayed requests change nothing, and clocks may
+/// differ.
 fn of_neighbour(
     shared: &Shared,
     sender: u32,
@@ -182,7 +185,7 @@ fn of_neighbour(
     let member = &shared.member;
     if !member.neighbours.contains(&sender) {
         let message = format!(
-            "agent {sender} is no neighbour of {:?} in its federation file; compare [topology] and [[agents]] of both",
+            "agent {sender} is not a neighbour of {:?} in its federation file; compare [topology] and [[agents]] of both",
             member.name()
         );
         return Err(Refusal::new(ProblemCode::UnknownAgent, message));
@@ -193,20 +196,20 @@ fn of_neighbour(
         Some(_) => {
             if shared.hub.may_say_impostor(sender) {
                 let what = format!(
-                    "somebody with the key {} speaks as {name:?}, whose key is another; it is refused",
+                    "a sender with the key {} claims to be {name:?}, which has another key; it is refused",
                     signature.key
                 );
                 shared.observer.notice(&Notice::Misconduct(&what));
             }
             let message = format!(
-                "{:?} knows {name:?} by another key than {}; if {name:?} was set up anew, its key is to be named there",
+                "{:?} knows {name:?} by another key than {}; if {name:?} was set up again, set its new key there",
                 member.name(),
                 signature.key
             );
             Err(Refusal::new(ProblemCode::UnknownAgent, message))
         }
         None => {
-            // Its key is learned where the user says that it is found, never from who comes here.
+            // A key is learned only at the configured address, never from an incoming request.
             shared.hub.contact_by_unknown(sender);
             let message = format!(
                 "{:?} has not reached {name:?} at its address yet, so it does not know its key; try again",
@@ -217,7 +220,7 @@ fn of_neighbour(
     }
 }
 
-/// Checks that a body is the report of this place, by this key.
+/// Checks that a body is the report of this sender and round, signed by this key.
 fn check(shared: &Shared, body: &[u8], place: (u32, u64), key: &PublicKey) -> Result<(), Refusal> {
     let member = &shared.member;
     let dim = u32::try_from(member.dim).unwrap_or(u32::MAX);
@@ -225,7 +228,7 @@ fn check(shared: &Shared, body: &[u8], place: (u32, u64), key: &PublicKey) -> Re
         .map_err(|error| Refusal::new(error.code(), error.to_string()))?;
     if report.federation != member.digest {
         let message = format!(
-            "the report was made with another federation file than that of {:?}; give all peers the same",
+            "the report was made with another federation file than that of {:?}; give all peers the same file",
             member.name()
         );
         return Err(Refusal::new(ProblemCode::WrongConfig, message));
@@ -234,7 +237,7 @@ fn check(shared: &Shared, body: &[u8], place: (u32, u64), key: &PublicKey) -> Re
         .map_err(|error| Refusal::new(ProblemCode::BadSignature, format!("the report: {error}")))?;
     if (report.sender, report.round) != place {
         let message = format!(
-            "the body is of agent {} and round {}, the path of agent {} and round {}",
+            "the body is of agent {} and round {}, but the path is of agent {} and round {}",
             report.sender, report.round, place.0, place.1
         );
         return Err(Refusal::new(ProblemCode::BadRequest, message));
@@ -242,7 +245,7 @@ fn check(shared: &Shared, body: &[u8], place: (u32, u64), key: &PublicKey) -> Re
     let (found, most) = (report.observations.len(), member.observations_max(place.1));
     if found > most {
         let message =
-            format!("the report has {found} observations, at most {most} are of this round");
+            format!("the report has {found} observations, but this round has at most {most}");
         return Err(Refusal::new(ProblemCode::WrongLength, message));
     }
     Ok(())
@@ -261,7 +264,7 @@ async fn blocking(
     act: impl FnOnce() -> Result<Response, Refusal> + Send + 'static,
 ) -> Result<Response, Refusal> {
     tokio::task::spawn_blocking(act).await.unwrap_or_else(|_| {
-        let message = "the peer met a defect of its own";
+        let message = "the peer has an internal error";
         Err(Refusal::new(ProblemCode::Internal, message))
     })
 }

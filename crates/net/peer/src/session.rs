@@ -1,4 +1,5 @@
-//! A run of a peer: its machine takes the log, event by event, and what it asks for is done where it was not done before.
+//! A run of a peer: its machine takes the events of the log, and the session carries out effects
+//! that are not done yet.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
@@ -11,7 +12,7 @@ use fedbo_federation::Federation;
 use fedbo_objective::Objective;
 use fedbo_party::{HomeError, Identity, Trials, hold, make_folder};
 use fedbo_protocol::{Peer, PeerEffect, Trial};
-use fedbo_transport::{ConnectionCounts, HttpClient, ListenSettings, Listening};
+use fedbo_transport::{ConnectionCounts, HttpClient, ListenSettings, Listening, ProxySetting};
 use fedbo_wire::PublicKey;
 use tokio::sync::watch;
 
@@ -22,27 +23,29 @@ use crate::service::router;
 use crate::shared::Shared;
 use crate::{Member, Memory, Notice, Observer, PeerError};
 
-/// The parts of a session.
+/// Everything that a session needs.
 pub struct Parts {
-    /// The peer's folder; made if there is none.
+    /// The peer's folder; created if absent.
     pub home: PathBuf,
-    /// Its place in the federation.
+    /// The peer's place in the federation.
     pub member: Member,
-    /// The federation: its space and which values are better.
+    /// The federation, for its space and direction.
     pub federation: Federation,
-    /// The federation's file, for messages.
+    /// Path of the federation's file, for messages.
     pub file: String,
-    /// The peer's machine, which has not begun.
+    /// The peer's machine, not started.
     pub machine: Peer,
     /// The objective that the peer tunes.
     pub objective: Arc<dyn Objective>,
-    /// The addresses of its neighbours.
+    /// Addresses of its neighbours.
     pub neighbours: Vec<Address>,
-    /// Certificates of an authority besides the usual, in PEM form.
+    /// PEM file of certificate authorities trusted in addition to the system's.
     pub authority: Option<PathBuf>,
-    /// The settings of its listener.
+    /// The outbound proxy.
+    pub proxy: ProxySetting,
+    /// Settings of its listener.
     pub listen: ListenSettings,
-    /// It ends after its last round, as soon as the neighbours that answer have confirmed its reports.
+    /// Ends after the last round as soon as all reachable neighbours have confirmed its reports.
     pub leaves: bool,
     /// The observer of the session.
     pub observer: Arc<dyn Observer>,
@@ -53,40 +56,42 @@ pub struct Parts {
 /// The address of a neighbour.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Address {
-    /// Its place on the roster; none if it is to say so itself.
+    /// Slot of the neighbour; `None` if the neighbour must name it.
     pub slot: Option<u32>,
-    /// The URL at which it is found.
+    /// URL of the neighbour.
     pub url: String,
-    /// Its key, if that is known.
+    /// Key of the neighbour, if known.
     pub key: Option<PublicKey>,
 }
 
 /// The outcome of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// The plan is done, all neighbours have all of it, and all of theirs has come.
+    /// The plan is done, and all reports in both directions have arrived.
     Complete,
-    /// The plan is done; neighbours that were away, or had not ended, were not waited for.
+    /// The plan is done; the peer did not wait for neighbours that were away or not done.
     Left,
-    /// The stop flag was set. A trial that was running runs again next time.
+    /// The stop flag was set. An interrupted trial runs again next time.
     Interrupted,
 }
 
-/// Runs a peer until its plan is done and shared, or the stop flag is set. Interrupted in any way, it goes on where it was when it
-/// is run again.
+/// Runs a peer until its plan is done and shared, or the stop flag is set.
+///
+/// After any interruption, the next run continues at the same point.
 ///
 /// # Errors
-/// If its home cannot be used, something cannot be stored, or a neighbour is not to be trusted or refuses for good.
+/// If the home is not usable, storage fails, or a neighbour is not trustworthy or refuses
+/// permanently.
 pub fn run(parts: Parts) -> Result<Ended, PeerError> {
     let mut session = Session::open(parts)?;
-    // Before anybody is asked or answered, all that had happened has happened again.
+    // Replays all past events before the first request or response.
     session.catch_up()?;
     let ended = session.with_neighbours(Session::run_rounds);
     session.shared.hub.end();
     ended
 }
 
-/// A peer at work.
+/// A running peer.
 pub(crate) struct Session {
     pub(crate) shared: Arc<Shared>,
     pub(crate) federation: Federation,
@@ -95,22 +100,23 @@ pub(crate) struct Session {
     pub(crate) trials: Trials,
     addresses: Vec<Address>,
     authority: Option<PathBuf>,
+    proxy: ProxySetting,
     listen: ListenSettings,
     pub(crate) leaves: bool,
-    /// The last event that the machine has taken.
+    /// Number of the last event that the machine has taken.
     pub(crate) seq: u64,
-    /// Effects that the machine asks for and that were not yet carried out.
+    /// Effects of the machine that are not carried out yet.
     pub(crate) effects: VecDeque<PeerEffect>,
-    /// The trial that it waits for.
+    /// The trial being evaluated.
     pub(crate) running: Option<Trial>,
-    /// Seconds that its last answer took.
+    /// Duration of the machine's last answer in seconds.
     pub(crate) ask_seconds: f64,
-    /// The last report of each neighbour, once that is known.
+    /// Last report of each neighbour that has sent it.
     pub(crate) last_reports: BTreeMap<u32, u64>,
-    /// Effects are of the past: nobody is told again.
+    /// True during replay: effects are past, and the observer is not notified again.
     pub(crate) is_replay: bool,
     pub(crate) is_finished: bool,
-    /// The round for which neighbours are waited for, since when; and whether that was said.
+    /// The waiting round, the start of its wait, and whether the observer was notified.
     pub(crate) waits: Option<(u64, Instant, bool)>,
     pub(crate) stays_for: Vec<u32>,
     _lock: Lock,
@@ -121,7 +127,7 @@ impl Session {
         let home = |error: HomeError| PeerError::Home(error.into());
         make_folder(&parts.home).map_err(home)?;
         let lock = hold(&parts.home.join("peer.lock"), "runs this peer").map_err(home)?;
-        // A home that was begun has its key: another one would be another peer.
+        // A started home has a key; a new key would make it another peer.
         let identity = match key_of(&parts.home).map_err(home)? {
             Some(_) => Identity::load(&parts.home),
             None => Identity::load_or_make(&parts.home),
@@ -147,6 +153,7 @@ impl Session {
             trials,
             addresses: parts.neighbours,
             authority: parts.authority,
+            proxy: parts.proxy,
             listen: parts.listen,
             leaves: parts.leaves,
             seq: 0,
@@ -207,7 +214,7 @@ impl Session {
             ended
         });
         closes.send_replace(true);
-        // A panic there is no reason to lose what has ended well here.
+        // A panic of the server does not change the outcome of a completed session.
         let _ = runtime.block_on(serving);
         ended
     }
@@ -215,7 +222,8 @@ impl Session {
     fn links(&self) -> Result<Vec<Link>, PeerError> {
         let link = |address: &Address| {
             let (url, authority) = (address.url.as_str(), self.authority.as_deref());
-            let client = HttpClient::new(url, authority, self.shared.hub.over(), "the neighbour")
+            let over = self.shared.hub.over();
+            let client = HttpClient::with_proxy(url, authority, &self.proxy, over, "the neighbour")
                 .map_err(|source| PeerError::Link { neighbour: url.to_owned(), source })?;
             Ok(Link {
                 shared: Arc::clone(&self.shared),
@@ -230,7 +238,7 @@ impl Session {
     }
 }
 
-/// Notes where neighbours are; where the peer stands with each.
+/// Stores the addresses of neighbours, and returns the state of the exchange with each.
 fn meet(
     memory: &Memory,
     member: &Member,

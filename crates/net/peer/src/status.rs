@@ -1,4 +1,4 @@
-//! The status of a peer, read from its folder without asking anybody.
+//! Status of a peer, read from its folder alone.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use serde::Serialize;
 use crate::records::look;
 use crate::{OtherHome, PeerError};
 
-/// The status of a peer; `fedbo peer status --json` prints it as JSON, under these names.
+/// Status of a peer; `fedbo peer status --json` prints it as JSON with these names.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PeerStatus {
     /// Name of the federation.
@@ -18,45 +18,46 @@ pub struct PeerStatus {
     /// The peer's own name.
     #[serde(rename = "peer")]
     pub name: String,
-    /// Its key, which neighbours may name in their files.
+    /// The peer's key, which neighbours can put in their files.
     pub key: PublicKey,
-    /// Reports that it has made; the first is that of round 0.
+    /// Number of its reports; the first one is of round 0.
     pub reports: u64,
     /// The last round.
     pub rounds: u64,
-    /// Trials that have ended.
+    /// Number of finished trials.
     #[serde(rename = "trials")]
     pub n_trials: u64,
-    /// The best value.
+    /// Best value so far.
     pub best: Option<f64>,
-    /// Rounds of which somebody has signed two reports.
+    /// Number of rounds with two signed reports of one sender.
     #[serde(rename = "conflicts")]
     pub n_conflicts: u64,
-    /// Those that it shares with.
+    /// Status of the exchange with each neighbour.
     pub neighbours: Vec<NeighbourStatus>,
 }
 
-/// The status of a peer's exchange with a neighbour.
+/// Status of a peer's exchange with a neighbour.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct NeighbourStatus {
-    /// Its name.
+    /// Name of the neighbour.
     pub name: String,
-    /// The address at which it was found last.
+    /// Latest address of the neighbour.
     pub url: String,
-    /// Its key, once it is known.
+    /// The neighbour's key, once known.
     pub key: Option<PublicKey>,
-    /// Reports that it has confirmed.
+    /// Number of this peer's reports that the neighbour has confirmed.
     pub confirmed: u64,
-    /// Reports of it that have come.
+    /// Number of reports received from the neighbour.
     pub received: u64,
-    /// The time at which it last confirmed something, in milliseconds since 1970.
+    /// Time of the last confirmation, in milliseconds since 1970.
     pub contact_at_ms: Option<u64>,
 }
 
-/// Returns the status of the peer in a folder; none if it has not begun. Asks nobody, changes nothing.
+/// Returns the status of the peer in a folder, or `None` if it has not started. Read-only, without
+/// network access.
 ///
 /// # Errors
-/// If what is stored cannot be read.
+/// If the stored data cannot be read.
 pub fn status(home: &Path) -> Result<Option<PeerStatus>, PeerError> {
     let found = match look(home) {
         Err(HomeError::Absent { .. }) => return Ok(None),

@@ -1,8 +1,5 @@
-//! A peer's memory keeps events in order, once, and through the death of its process.
-#![expect(
-    clippy::unwrap_used,
-    reason = "a test that cannot go on has failed, and the place says where"
-)]
+//! A peer's memory keeps events once and in order, even if its process dies.
+#![expect(clippy::unwrap_used, reason = "helpers of tests, where a panic is a failure")]
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -54,8 +51,8 @@ fn events(memory: &Memory) -> Vec<Logged> {
     }
 }
 
-/// Results and reports of all senders are read back in the order in which they became durable, bit by bit, however often the file is
-/// opened in between.
+/// Results and reports of all senders are read back bit for bit in log order, however often the
+/// file is reopened.
 #[test]
 fn events_are_read_back_as_they_happened() {
     let home = tempfile::tempdir().unwrap();
@@ -89,7 +86,7 @@ fn events_are_read_back_as_they_happened() {
     assert!(memory.now() >= logged.last().unwrap().at);
 }
 
-/// More events than are read at a time.
+/// Reads more events than one batch holds.
 #[test]
 fn a_long_log_is_read_to_its_end() {
     let home = tempfile::tempdir().unwrap();
@@ -113,7 +110,7 @@ fn a_report_counts_once_and_without_a_gap() {
     assert_eq!(memory.received_from(1), 1);
     assert_eq!(take(&memory, 1, 1.0), Taken::New);
     assert_eq!(memory.received_from(1), 3);
-    // The same again, and another of the same round.
+    // The same report again, and another one of the same round.
     assert_eq!(take(&memory, 1, 1.0), Taken::Again);
     let conflict = |is_new| Taken::Conflict { is_new };
     assert_eq!(take(&memory, 1, 1.5), conflict(true));
@@ -121,7 +118,7 @@ fn a_report_counts_once_and_without_a_gap() {
     assert_eq!(take(&memory, 1, 1.0), Taken::Again);
     assert_eq!((memory.received_from(1), memory.received_from(2)), (3, 0));
     assert_eq!(events(&memory).len(), 3);
-    // Another signature under the same content is no other report.
+    // Equal content with another signature is the same report.
     let mut resigned = report(1, 1, 1.0);
     *resigned.last_mut().unwrap() ^= 1;
     assert_eq!(memory.take(1, 1, &resigned).unwrap(), Taken::Again);
@@ -143,7 +140,7 @@ fn what_leaves_is_kept_first_and_never_changes() {
     assert_eq!(memory.outgoing(1).unwrap().as_ref(), Some(&made[1]));
 }
 
-/// A key that the user names counts more than one that was believed; one that was believed stays.
+/// A key that the user configures replaces a trusted one; otherwise the first trusted key stays.
 #[test]
 fn what_is_known_of_neighbours_stays() {
     let home = tempfile::tempdir().unwrap();
@@ -161,7 +158,7 @@ fn what_is_known_of_neighbours_stays() {
     assert_eq!(memory.neighbours().unwrap()[0].key, Some(second));
 }
 
-/// A peer that was killed as it began its memory has not begun.
+/// A peer killed while it creates its memory has not started.
 #[test]
 fn a_memory_that_a_kill_left_empty_is_none() {
     let home = tempfile::tempdir().unwrap();
@@ -191,7 +188,7 @@ fn a_home_stays_its_peers() {
     }
 }
 
-/// The file itself refuses what this program must never do by mistake.
+/// The database itself refuses changes that this program must never make by mistake.
 #[test]
 fn the_log_is_only_appended_to() {
     let home = tempfile::tempdir().unwrap();

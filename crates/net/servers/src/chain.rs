@@ -1,86 +1,98 @@
-//! The helper's ledger, as others follow it.
+//! The helper's ledger as others follow it.
 
 use fedbo_ledger::Head;
 use fedbo_wire::{HelperEntry, LedgerEntry, share_digest};
 
 use crate::SumStudy;
 
-/// A fault of a helper, or of who passes on what it signed.
+/// Misconduct of a helper, or of the coordinator that passes on its entries.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum HelperMisconduct {
-    /// It did not sign the entry, or signed another history.
-    #[error("entry {seq} of the helper's ledger is not signed by it, or it has another history")]
+    /// The helper did not sign the entry, or signed another history.
+    #[error(
+        "entry {seq} of the helper's ledger is not signed by the helper, or the ledger has another history"
+    )]
     Signature {
-        /// The entry.
+        /// Number of the entry.
         seq: u64,
     },
-    /// Entries are missing, or come again in another form.
+    /// Entries are missing.
     #[error(
-        "entries of the helper's ledger are missing: entry {found} came, entry {expected} is due"
+        "entries of the helper's ledger are missing: received entry {found}, expected entry {expected}"
     )]
     EntryMissing {
-        /// The number of the entry that is due.
+        /// Number of the expected entry.
         expected: u64,
-        /// The number of the entry that came.
+        /// Number of the entry found.
         found: u64,
     },
-    /// The entry is of a round that does not release, or that did before.
-    #[error("entry {seq} of the helper's ledger is of round {round}, which does not release then")]
+    /// The round of the entry does not release, or is not after the previous one.
+    #[error(
+        "entry {seq} of the helper's ledger is for round {round}, which has no release at that point"
+    )]
     Round {
-        /// The entry.
+        /// Number of the entry.
         seq: u64,
-        /// The round.
+        /// Round of the entry.
         round: u64,
     },
-    /// It charged something else than the configuration says.
-    #[error("the helper charged round {round} with another event than the configuration says")]
+    /// The helper charged another event than the configured one.
+    #[error("the helper charged round {round} with another event than the configured one")]
     Event {
         /// The round.
         round: u64,
     },
-    /// The leader hands out another share than it showed to the helper: it chose its share after it had seen the other.
+    /// The leader's share differs from the one that it revealed to the helper: it chose the share
+    /// after it had seen the helper's.
     #[error(
-        "the share of round {round} that the coordinator hands out is not the one that it had shown to the helper"
+        "the share of round {round} that the coordinator hands out differs from the one that it showed to the helper"
     )]
     OtherShare {
         /// The round.
         round: u64,
     },
+    /// The helper did not sign the key for its shares. The owner of the key's secret half could
+    /// open them.
+    #[error("the key of round {round} for the helper's shares is not signed by the helper")]
+    Key {
+        /// The round.
+        round: u64,
+    },
 }
 
-/// A helper's ledger, as far as it is known: the end of its chain.
+/// A helper's ledger as far as it is known, up to the head of its chain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HelperChain {
     head: Head,
     last_round: Option<u64>,
-    /// The hash of the chain after each entry.
+    /// Hash of the chain after each entry.
     hashes: Vec<[u8; 32]>,
 }
 
 impl HelperChain {
-    /// Before the first entry of a study.
+    /// Creates the chain of a study before its first entry.
     #[must_use]
     pub fn new(study: &SumStudy) -> Self {
         Self { head: study.helper_genesis, last_round: None, hashes: Vec::new() }
     }
 
-    /// Entries that are known.
+    /// Returns the number of known entries.
     #[must_use]
     pub fn seq(&self) -> u64 {
         self.head.seq
     }
 
-    /// Its end.
+    /// Returns the head of the chain.
     #[must_use]
     pub fn head(&self) -> Head {
         self.head
     }
 
-    /// Follows entries, of which earlier ones may be known, and returns those that are new.
+    /// Follows entries, skipping known ones, and returns the new ones.
     ///
     /// # Errors
-    /// The first fault; then nothing has been followed.
+    /// The first misconduct; the chain is unchanged then.
     pub fn follow(
         &mut self,
         study: &SumStudy,
@@ -118,7 +130,7 @@ impl HelperChain {
         Ok(new)
     }
 
-    /// Checks that an entry that is known comes again as it was.
+    /// Checks that a known entry is unchanged.
     fn check_again(&self, study: &SumStudy, found: &HelperEntry) -> Result<(), HelperMisconduct> {
         let LedgerEntry { seq, round, event, release } = &found.entry;
         let at = |seq: u64| {
@@ -137,10 +149,10 @@ impl HelperChain {
         }
     }
 
-    /// Checks that the leader's share of a round is the one that it had shown to the helper.
+    /// Checks that the leader's share of a round is the one that it revealed to the helper.
     ///
     /// # Errors
-    /// If it is another.
+    /// If it differs.
     pub fn check_leader(entry: &HelperEntry, share: &[u8]) -> Result<(), HelperMisconduct> {
         match share_digest(share) == entry.leader_share {
             true => Ok(()),
@@ -166,7 +178,7 @@ mod tests {
         study_of(&key(1)).unwrap()
     }
 
-    /// The study of a coordinator with this key, whose text has the card of the key 1.
+    /// Returns a study of this coordinator, with the leader card of key 1 in its text.
     fn study_of(coordinator: &SigningKey) -> Result<SumStudy, NoSum> {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("f.toml");
@@ -188,7 +200,7 @@ mod tests {
         assert!(matches!(study_of(&key(3)), Err(NoSum::OtherLeader { .. })));
     }
 
-    /// Entries of these rounds, as the helper signs them.
+    /// Returns entries of these rounds, signed by the helper.
     fn entries(study: &SumStudy, rounds: &[u64]) -> Vec<HelperEntry> {
         let mut head = study.helper_genesis;
         let entry = |round: &u64| {
@@ -247,7 +259,7 @@ mod tests {
         assert_eq!(follow(&cheaper), Err(HelperMisconduct::Event { round: 0 }));
     }
 
-    /// A helper that was restored from an older copy says other things of entries that are known.
+    /// A helper restored from an older copy signs other entries in place of known ones.
     #[test]
     fn a_helper_that_was_set_back_is_found_out() {
         let study = study();

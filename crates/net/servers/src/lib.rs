@@ -1,7 +1,9 @@
-//! Studies of secure sums, as both servers and their agents read them in a public text, and the helper's ledger, as others follow it.
+//! Studies of secure sums as both servers and their agents read them from the public text, and the
+//! helper's ledger as others follow it.
 //!
-//! Decides which keys a server has, what a study of a secure sum is ([`SumStudy`]), and which entries of a helper's ledger are believed
-//! ([`HelperChain`]). Leaves sockets, files and rounds to the programs.
+//! This crate decides which keys a server has, the content of a study of a secure sum
+//! ([`SumStudy`]), and which entries of a helper's ledger are trusted ([`HelperChain`]). Sockets,
+//! files and rounds belong to the programs.
 
 mod chain;
 mod study;

@@ -1,99 +1,101 @@
-//! A study of a secure sum, as its public text says.
+//! A study of a secure sum, read from its public text.
 
 use fedbo_federation::{Collaboration, Federation, Protection, ReleaseMechanism};
 use fedbo_ledger::{Charter, Head, UnreadableEvent, event_to_bytes};
 use fedbo_privacy::accounting::PrivacyEvent;
 use fedbo_privacy::mechanism::{Kind, ReleaseShape, Secure, Server, Simulated};
 use fedbo_protocol::ReleaseSchedule;
-use fedbo_secure_sum::{Place, SealingKey, SealingPublicKey, ShareRefused, Sharing, combine};
+use fedbo_secure_sum::{
+    Place, SealingKey, SealingPublicKey, ShareRefused, Sharing, combine, sealed_size,
+};
 use fedbo_wire::{
-    CardUnreadable, Digest, PassedSizes, PublicKey, SealedSizes, ServerCard, SigningKey, SumPlace,
-    config_digest,
+    CardUnreadable, Digest, PassedSizes, PublicKey, SealedSizes, ServerCard, Session, SigningKey,
+    SumPlace, config_digest,
 };
 
-/// The reason why a text describes no study of a secure sum that can be run.
+/// Error when parsing a text that does not describe a runnable study of a secure sum.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoSum {
     /// A card cannot be read.
     #[error("secure_sum.{key} of the study: {source}")]
     Card {
-        /// The key in the table.
+        /// Key of the card in the table.
         key: &'static str,
-        /// The reason.
+        /// Reason that the card is not readable.
         source: CardUnreadable,
     },
-    /// The coordinator of the study is not the one whose card it has.
+    /// The coordinator of the study is not the owner of the leader's card.
     #[error(
-        "secure_sum.leader of the study is the card of {leader}, and its coordinator is {coordinator}: they are to be one"
+        "secure_sum.leader of the study is the card of {leader}, but its coordinator is {coordinator}; they must be the same"
     )]
     OtherLeader {
-        /// The key of the card.
+        /// Key of the card.
         leader: PublicKey,
-        /// The coordinator's key.
+        /// Key of the coordinator.
         coordinator: String,
     },
-    /// Its event has no bytes.
-    #[error("the study's privacy event is none: {0}")]
+    /// The privacy event cannot be encoded.
+    #[error("the study's privacy event is invalid: {0}")]
     Event(#[from] UnreadableEvent),
     /// One party would be both servers.
     #[error(
-        "both servers of the study have the same {what}: one party would see every vector; another party is to run the helper"
+        "both servers of the study have the same {what}: one party would see every vector; another party must run the helper"
     )]
     OneParty {
-        /// The key that both have.
+        /// The key that both servers have.
         what: &'static str,
     },
 }
 
-/// The keys with which a server opens shares, derived from the key that signs for it.
+/// Derives the keys with which a server opens shares from its signing key.
 #[must_use]
 pub fn sealing_key_of(key: &SigningKey) -> SealingKey {
     SealingKey::from_seed(&key.derived("fedbo server of a secure sum, version 1"))
 }
 
-/// The card of the server that has this key.
+/// Returns the card of the server with this key.
 #[must_use]
 pub fn card_of(key: &SigningKey) -> ServerCard {
     let SealingPublicKey { seal, agree } = sealing_key_of(key).public();
     ServerCard::new(key, seal, agree)
 }
 
-/// A study of a secure sum; nobody may change any of it (INV-11).
+/// A study of a secure sum. It never changes (INV-11).
 #[derive(Clone, Debug)]
 pub struct SumStudy {
-    /// Its name.
+    /// Name of the study.
     pub name: String,
-    /// The digest of its public text.
+    /// Digest of the study's public text.
     pub config: Digest,
-    /// The sharing of vectors.
+    /// Scheme for sharing vectors between the servers.
     pub sharing: Sharing,
     /// The coordinator's card.
     pub leader: ServerCard,
     /// The card of the other party's server.
     pub helper: ServerCard,
-    /// The address at which the coordinator reaches it.
+    /// The helper's address for the coordinator.
     pub helper_url: String,
-    /// The rounds that release.
+    /// Schedule of the rounds with a release.
     pub schedule: ReleaseSchedule,
-    /// N.
+    /// N, the number of slots.
     pub n_slots: u32,
-    /// The cost of a release; none where nothing is promised.
+    /// Privacy event of a release; `None` without a privacy guarantee.
     pub event: Option<PrivacyEvent>,
-    /// The same in bytes; empty where there is none.
+    /// Encoded privacy event; empty if there is none.
     pub event_bytes: Vec<u8>,
-    /// The charter of the helper's ledger; none where nothing is charged.
+    /// Charter of the helper's ledger; `None` if nothing is charged.
     pub helper_charter: Option<Charter>,
-    /// The releases that each slot may be in, where they are fewer than all.
+    /// Maximum number of releases per slot, if limited.
     pub participations: Option<u64>,
-    /// The head with which the helper's chain begins.
+    /// Head of the helper's chain before its first entry.
     pub helper_genesis: Head,
 }
 
 impl SumStudy {
-    /// Reads a study; none if its vectors are not summed by two servers.
+    /// Reads a study; returns `None` if its vectors are not summed by two servers.
     ///
     /// # Errors
-    /// If it cannot be run.
+    /// If the study cannot be run.
     pub fn of(federation: &Federation, text: &str) -> Result<Option<Self>, NoSum> {
         let Collaboration::Released(made) = &federation.collaboration else {
             return Ok(None);
@@ -149,7 +151,7 @@ impl SumStudy {
         }))
     }
 
-    /// The public keys of a server.
+    /// Returns the public sealing keys of a server.
     #[must_use]
     pub fn sealing(&self, server: Server) -> SealingPublicKey {
         let card = match server {
@@ -162,7 +164,7 @@ impl SumStudy {
     /// Checks that the shares of both servers are shares of this round over the same slots.
     ///
     /// # Errors
-    /// If there is no release in them.
+    /// If the shares do not combine to a release.
     pub fn check_shares(
         &self,
         round: u64,
@@ -187,43 +189,43 @@ impl SumStudy {
         Ok(())
     }
 
-    /// The place of a report.
+    /// Returns the context of a report.
     #[must_use]
     pub fn place(&self, round: u64, slot: u32) -> Place {
         Place { study: self.config.0, round, slot }
     }
 
-    /// The place of a message between the servers.
+    /// Returns the context of a message between the servers, in a session of the helper.
     #[must_use]
-    pub fn sum_place(&self, round: u64) -> SumPlace {
-        SumPlace { config: self.config, round }
+    pub fn sum_place(&self, round: u64, session: Session) -> SumPlace {
+        SumPlace { config: self.config, round, session }
     }
 
-    /// Bytes of the parts of an upload.
+    /// Sizes of the parts of an upload in bytes.
     #[must_use]
     pub fn sealed_sizes(&self) -> SealedSizes {
         let sizes = self.sharing.sizes();
         SealedSizes {
             n_features: u32::try_from(self.sharing.n_features()).unwrap_or(u32::MAX), // at most 2^14
             public: sizes.public,
-            for_leader: SealingPublicKey::sealed_size(sizes.leader),
-            for_helper: SealingPublicKey::sealed_size(sizes.helper),
+            for_leader: sealed_size(sizes.leader),
+            for_helper: sealed_size(sizes.helper),
         }
     }
 
-    /// Bytes of the parts of a report that the leader passes on.
+    /// Sizes of the parts of a report that the leader passes on, in bytes.
     #[must_use]
     pub fn passed_sizes(&self) -> PassedSizes {
         let sizes = self.sharing.sizes();
         PassedSizes {
             public: sizes.public,
-            for_helper: SealingPublicKey::sealed_size(sizes.helper),
+            for_helper: sealed_size(sizes.helper),
             verifier: sizes.verifier,
             message: sizes.message,
         }
     }
 
-    /// Bytes of a server's share of a release at most.
+    /// Maximum size of a server's share of a release in bytes.
     #[must_use]
     pub fn share_bytes_max(&self) -> u64 {
         let shapes = [ReleaseShape::Regions, ReleaseShape::Total];

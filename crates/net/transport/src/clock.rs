@@ -3,26 +3,29 @@
 use std::sync::OnceLock;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// A session's source of time, and of the random numbers that spread its retries.
+/// Time source of a session, and its random numbers for the jitter of retries.
 pub trait Clock {
     /// Milliseconds since 1970 UTC.
     fn now_ms(&self) -> u64;
 
-    /// Milliseconds since some fixed moment, months before now; unlike the time of day it is never set.
+    /// Monotonic milliseconds since a fixed moment months ago; setting the time of day does not
+    /// change it.
     fn elapsed_ms(&self) -> u64;
 
-    /// Waits.
+    /// Blocks for this time.
     fn sleep(&self, time: Duration);
 
-    /// A number in `[0, 1)`, for the time until a retry. Nothing else depends on it.
+    /// Returns a number in `[0, 1)` for the jitter of retries. Nothing else depends on it.
     fn chance(&self) -> f64;
 }
 
-/// The time on the machine's clock when it is first looked at: rounds that began before the agent have their place
-/// on it. A hundred days; a round takes 31 at most.
+/// First value of [`SystemClock::elapsed_ms`](Clock::elapsed_ms): a hundred days.
+///
+/// The start of a round that began before this process is then still positive; a round takes at
+/// most 31 days.
 const BEFORE_MS: u64 = 100 * 86_400_000;
 
-/// The time since some fixed moment, which goes on while the machine is suspended: rounds do.
+/// Time since some fixed moment. It includes time while the machine is suspended, as rounds do.
 #[cfg(target_os = "linux")]
 fn since_boot() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
@@ -31,7 +34,8 @@ fn since_boot() -> Duration {
         .saturating_add(Duration::from_nanos(u64::try_from(nanos).unwrap_or(0)))
 }
 
-/// The same where the system has no such clock: it stands still while the machine is suspended.
+/// Time since the first call. It excludes time while the machine is suspended, as these systems
+/// have no other clock.
 #[cfg(not(target_os = "linux"))]
 fn since_boot() -> Duration {
     static FIRST: OnceLock<std::time::Instant> = OnceLock::new();
@@ -60,12 +64,12 @@ impl Clock for SystemClock {
     }
 
     fn chance(&self) -> f64 {
-        // Without randomness the middle: agents then retry at the same time, and nothing is wrong.
+        // Without randomness, the middle: agents then retry at the same time, which is harmless.
         getrandom::u32().map_or(0.5, |bits| f64::from(bits) / 4_294_967_296.0)
     }
 }
 
-/// Exponential backoff with full jitter: the time to wait before the next attempt.
+/// Exponential backoff with full jitter, for the waits between attempts.
 #[derive(Clone, Copy, Debug)]
 pub struct Backoff {
     n_failed: u32,
@@ -80,17 +84,19 @@ impl Default for Backoff {
 }
 
 impl Backoff {
-    /// The shortest wait, also with the smallest draw.
+    /// Minimum wait, which also applies to the smallest draw.
     const SHORTEST: Duration = Duration::from_millis(50);
 
-    /// Waits up to `first` after the first failure, never longer than `longest`.
+    /// Creates a backoff of up to `first` after the first failure, and never more than `longest`.
     #[must_use]
     pub fn between(first: Duration, longest: Duration) -> Self {
         Self { n_failed: 0, first, longest }
     }
 
-    /// One more attempt has failed: uniform between nothing and what doubles with every failure in a row, by default from 2 seconds
-    /// to a minute.
+    /// Returns the wait after one more failed attempt.
+    ///
+    /// It is uniform between zero and a bound that doubles with each consecutive failure, by
+    /// default from 2 to 60 seconds.
     pub fn next(&mut self, clock: &dyn Clock) -> Duration {
         let doubled =
             self.first.saturating_mul(1_u32.checked_shl(self.n_failed).unwrap_or(u32::MAX));
@@ -99,7 +105,7 @@ impl Backoff {
         longest.mul_f64(clock.chance().clamp(0.0, 1.0)).max(Self::SHORTEST)
     }
 
-    /// An attempt has succeeded.
+    /// Restarts the backoff after a successful attempt.
     pub fn reset(&mut self) {
         self.n_failed = 0;
     }
@@ -135,7 +141,7 @@ mod tests {
         assert_eq!(backoff.next(&Fixed(0.0)), Backoff::SHORTEST);
     }
 
-    /// The beginning of a round that is longer under way than this program has its place on the clock.
+    /// A round that began long before this process has a valid start on the clock.
     #[test]
     fn the_clock_reaches_back_further_than_a_round_takes() {
         let longest_ms = 31 * 86_400_000;

@@ -1,4 +1,5 @@
-//! Key files: secrets that nobody but their owner can read, in folders that nobody else can write (INV-26).
+//! Key files: secrets that only their owner can read, in folders that only the owner can write
+//! (INV-26).
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
@@ -10,21 +11,22 @@ use rustix::io::Errno;
 use rustix::process::{Pid, test_kill_process};
 use zeroize::Zeroizing;
 
-/// A key's file is one short line; of another file no more than this is read.
+/// Maximum number of bytes read from a key file, which is one short line.
 const KEY_BYTES_MAX: u64 = 1024;
 
-/// Behind the name of a secret that a process is writing; the id of the process follows.
+/// Separates the name of a secret from the id of the process that is writing it.
 const PART: &str = ".part-";
 
-/// An error in using a key. No variant reveals anything of the key.
+/// Error when reading or writing a key. No variant reveals anything of the key.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum KeyError {
-    /// Others may read or change the key.
+    /// Others can read or change the key.
     #[error(
-        "{}: others may read or change this key (its mode is {mode:03o}, expected 600); if nobody has, `chmod 600 {}`; if somebody \
-         may have, the key of an agent is replaced by `fedbo agent rotate`, and that of a coordinator by a new coordinator, which \
-         takes on none of its studies", path.display(), path.display()
+        "{}: others may read or change this key (its mode is {mode:03o}, expected 600); if nobody \
+         has, `chmod 600 {}`; if somebody may have, replace the key of an agent with `fedbo agent \
+         rotate`, and that of a coordinator with a new coordinator, which cannot take over its \
+         studies", path.display(), path.display()
     )]
     Exposed {
         /// The file.
@@ -32,10 +34,10 @@ pub enum KeyError {
         /// Its permissions.
         mode: u32,
     },
-    /// Others can put files of theirs into the folder of the key.
+    /// Others can put files into the folder of the key.
     #[error(
-        "{}: others can write in this folder (mode {mode:o}), and so replace the key in it; `chmod go-w {}`, or name a folder of \
-         your own", path.display(), path.display()
+        "{}: others can write to this folder (mode {mode:o}) and so replace the key in it; `chmod \
+         go-w {}`, or name a folder of your own", path.display(), path.display()
     )]
     OpenFolder {
         /// The folder.
@@ -45,7 +47,7 @@ pub enum KeyError {
     },
     /// The folder of the key belongs to another user.
     #[error(
-        "{}: this folder belongs to user {owner}, who can replace the key in it; run as that user, or name a folder of your own",
+        "{}: this folder belongs to user {owner}, so that user can replace the key in it; run as that user, or name a folder of your own",
         path.display()
     )]
     OtherOwner {
@@ -54,15 +56,15 @@ pub enum KeyError {
         /// The user id of its owner.
         owner: u32,
     },
-    /// The file holds no key.
+    /// The file does not hold a key.
     #[error("{}: {source}", path.display())]
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// The reason why it holds no key.
+        /// Reason that the text is not a key.
         source: KeyUnreadable,
     },
-    /// The system refuses.
+    /// The operating system returned an error.
     #[error("{}: {cause}", path.display())]
     Refused {
         /// The file or folder.
@@ -70,8 +72,8 @@ pub enum KeyError {
         /// The system's error.
         cause: std::io::Error,
     },
-    /// There is no randomness to make a key of.
-    #[error("the operating system gives no random numbers ({0}), so no key can be made")]
+    /// The operating system provides no random numbers for a new key.
+    #[error("cannot make a key: the operating system provides no random numbers ({0})")]
     NoRandomness(getrandom::Error),
 }
 
@@ -80,11 +82,11 @@ fn refused(path: &Path) -> impl Fn(std::io::Error) -> KeyError {
     move |cause| KeyError::Refused { path: path.clone(), cause }
 }
 
-/// Checks that a folder belongs to the user who runs this, or to the system's administrator, and that nobody else can put files
-/// into it.
+/// Checks that a folder belongs to the current user or to root, and that only its owner can add
+/// files.
 ///
 /// # Errors
-/// If that is not so, or the folder cannot be looked at.
+/// If the check fails, or the folder cannot be inspected.
 pub fn check_folder(path: &Path) -> Result<(), KeyError> {
     let metadata = std::fs::metadata(path).map_err(refused(path))?;
     let mode = metadata.permissions().mode() & 0o777;
@@ -100,10 +102,10 @@ pub fn check_folder(path: &Path) -> Result<(), KeyError> {
     Ok(())
 }
 
-/// Reads a key; none if there is no file.
+/// Reads a key; returns `None` if the file does not exist.
 ///
 /// # Errors
-/// If the file is not its owner's alone, or holds no key.
+/// If others can access the file, or it does not hold a key.
 pub fn read_key(path: &Path) -> Result<Option<SigningKey>, KeyError> {
     let file = match std::fs::File::open(path) {
         Ok(file) => file,
@@ -123,14 +125,15 @@ pub fn read_key(path: &Path) -> Result<Option<SigningKey>, KeyError> {
     }
 }
 
-/// Reads a key, after drawing one if there is no file. The file appears whole or not at all; one that another process was faster
-/// to write stays.
+/// Reads a key, or creates one if the file does not exist.
+///
+/// The file appears atomically. If another process writes it first, that key is used.
 ///
 /// # Errors
-/// If the file cannot be made, is not its owner's alone, or holds no key.
+/// If the file cannot be created, others can access it, or it does not hold a key.
 pub fn read_or_make_key(path: &Path) -> Result<SigningKey, KeyError> {
     if let Some(key) = read_key(path)? {
-        remove_leftovers(path); // which may have the same secret
+        remove_leftovers(path); // they may hold the same secret
         return Ok(key);
     }
     let mut seed = Zeroizing::new([0; 32]);
@@ -140,25 +143,27 @@ pub fn read_or_make_key(path: &Path) -> Result<SigningKey, KeyError> {
     Ok(read_key(path)?.unwrap_or(key))
 }
 
-/// Writes a secret where there is none, for its owner alone: the file appears whole or not at all, and one that is there stays. On file
-/// systems without hard links it is written in place, where a crash can leave it unfinished.
+/// Writes a secret for its owner alone, unless the file exists.
+///
+/// The file appears atomically. On file systems without hard links it is written in place, where a
+/// crash can leave it incomplete.
 ///
 /// # Errors
-/// What the system says.
+/// If an operation fails in the operating system.
 pub fn write_new_secret(path: &Path, text: &str) -> std::io::Result<()> {
     if let Ok(target) = std::fs::read_link(path)
         && path.try_exists().is_ok_and(|exists| !exists)
     {
         let message = format!(
-            "it is a link to {}, which is not there; put that back, or remove the link, and a file is made in its place",
+            "it is a link to {}, which does not exist; restore that file, or remove the link to have a file created in its place",
             target.display()
         );
         return Err(std::io::Error::new(ErrorKind::NotFound, message));
     }
     remove_leftovers(path);
-    // Of its own name, so that nobody else removes or links it while it is written.
+    // The name is this process's own: no other process removes or links the file during the write.
     let part = beside(path, &format!("{PART}{}", std::process::id()));
-    let _ = std::fs::remove_file(&part); // of a process that was killed
+    let _ = std::fs::remove_file(&part); // left by a killed process with the same id
     let written = private()
         .write(true)
         .create_new(true)
@@ -167,7 +172,7 @@ pub fn write_new_secret(path: &Path, text: &str) -> std::io::Result<()> {
             file.write_all(text.as_bytes())?;
             file.sync_all()
         })
-        // A link is refused where there is a file already; a rename would replace it.
+        // Linking fails if the file exists; renaming would replace it.
         .and_then(|()| match std::fs::hard_link(&part, path) {
             Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
             Err(error) if has_no_links(&error) => {
@@ -186,7 +191,7 @@ pub fn write_new_secret(path: &Path, text: &str) -> std::io::Result<()> {
     written.and_then(|()| sync_folder(path))
 }
 
-/// Removes what processes that are no more left of secrets that they were writing at this path.
+/// Removes the files that dead processes left while writing a secret at this path.
 fn remove_leftovers(path: &Path) {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     let start = path.file_name().unwrap_or_default().to_string_lossy() + PART;
@@ -201,7 +206,8 @@ fn remove_leftovers(path: &Path) {
     }
 }
 
-/// Returns true if an error of making a hard link means that the file system has none.
+/// Returns true if the error of creating a hard link means that the file system does not support
+/// them.
 fn has_no_links(error: &std::io::Error) -> bool {
     let errno = error.raw_os_error().map(Errno::from_raw_os_error);
     matches!(errno, Some(Errno::PERM | Errno::OPNOTSUPP | Errno::NOSYS | Errno::MLINK))
@@ -215,14 +221,14 @@ mod tests {
     fn a_key_is_made_once_and_for_its_owner_alone() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("key");
-        // No process has this id, the largest that there can be.
+        // No process has this id, the largest possible one.
         let left = folder.path().join(format!("key.part-{}", i32::MAX));
         std::fs::write(&left, "of a process that was killed").unwrap();
         assert!(read_key(&path).unwrap().is_none());
         let first = read_or_make_key(&path).unwrap().public();
         assert_eq!(read_or_make_key(&path).unwrap().public(), first);
         assert_eq!(read_key(&path).unwrap().unwrap().public(), first);
-        // Whoever writes second leaves the first one's key.
+        // A second writer keeps the first one's key.
         write_new_secret(&path, &SigningKey::from_seed([1; 32]).to_file_text()).unwrap();
         assert_eq!(read_key(&path).unwrap().unwrap().public(), first);
         let mode = std::fs::metadata(&path).unwrap().permissions().mode() & 0o777;
@@ -230,14 +236,14 @@ mod tests {
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
     }
 
-    /// A key that is not kept would be another one each time.
+    /// A link to nothing is an error, since a key that is not stored would differ at each start.
     #[test]
     fn no_key_is_made_behind_a_link_to_nothing() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("key");
         std::os::unix::fs::symlink("nowhere", &path).unwrap();
         let error = read_or_make_key(&path).unwrap_err().to_string();
-        assert!(error.contains("/key: it is a link to nowhere, which is not there"), "{error}");
+        assert!(error.contains("/key: it is a link to nowhere, which does not exist"), "{error}");
     }
 
     #[test]

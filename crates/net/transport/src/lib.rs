@@ -1,8 +1,9 @@
-//! Signed requests over HTTP and TLS: the keys that sign them, sending them, answering them, and the clocks of both.
+//! Signed requests over HTTP and TLS: key files, client, server, and clocks.
 //!
-//! [`HttpClient`] sends requests and reads their answers (feature `client`); [`Listening`] accepts connections within
-//! limits, [`read_authorized`] reads a request and verifies its signature, [`Refusal`] answers with a reason (feature `server`). What
-//! requests are about is decided by others, what bytes look like by `fedbo-wire`.
+//! [`HttpClient`] sends requests and reads their responses (feature `client`). [`Listening`]
+//! accepts connections within limits, [`read_authorized`] reads a request and verifies its
+//! signature, and [`Refusal`] responds with a reason (feature `server`). Other crates decide the
+//! meaning of requests; `fedbo-wire` defines their bytes.
 
 mod clock;
 mod key_file;
@@ -14,8 +15,8 @@ mod server;
 
 #[cfg(feature = "client")]
 pub use client::{
-    Answer, CarriedAnswer, CarriedRequest, Courier, HttpClient, JSON_BYTES_MAX, JsonAnswer,
-    JsonClient, LinkError, Signer, check_authority, checked_url,
+    Answer, CarriedAnswer, CarriedRequest, Courier, HttpClient, JSON_BYTES_MAX, LinkError,
+    ProxySetting, Signer, check_authority, checked_url, proxy_for,
 };
 pub use clock::{Backoff, Clock, SystemClock};
 pub use key_file::{KeyError, check_folder, read_key, read_or_make_key, write_new_secret};

@@ -1,28 +1,31 @@
-//! JSON bodies of requests and answers. Requests with unknown keys are refused; answers may gain keys.
+//! JSON bodies of requests and responses. Unknown keys are refused in requests and allowed in
+//! responses.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::{BadSignature, Digest, EnrolmentToken, PublicKey, Signature, SigningKey};
+use crate::{
+    Account, BadSignature, Digest, EnrolmentToken, PublicKey, RoundKey, Signature, SigningKey,
+};
 
-/// Bytes of a JSON request at most; those of version 2 have fewer than 400.
+/// Maximum size of a JSON request; those of version 3 have fewer than 400 bytes.
 pub const JSON_REQUEST_BYTES_MAX: usize = 1024;
 
-/// A proof that its sender holds the coordinator's key, for somebody who sent 32 bytes of their own as a challenge.
+/// Proof that the sender holds the coordinator's key, in response to a 32-byte challenge.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CoordinatorProof {
     /// The coordinator's key.
     pub coordinator: PublicKey,
-    /// Its signature under the challenge.
+    /// Signature over the challenge.
     pub proof: Signature,
 }
 
 const COORDINATOR: &str = "fedbo coordinator, version 1";
 
 impl CoordinatorProof {
-    /// The owner of `key`, to somebody who sent this challenge.
+    /// Answers a challenge as the owner of `key`.
     pub fn new(key: &SigningKey, challenge: &Digest) -> Self {
         Self { coordinator: key.public(), proof: key.sign(COORDINATOR, &[&challenge.0]) }
     }
@@ -36,23 +39,26 @@ impl CoordinatorProof {
     }
 }
 
-/// Takes a slot, for the key that signs the request. It shows that its sender has the token, and does not hold the secret: whoever
-/// reads it can take no slot.
+/// Takes a slot for the key that signs the request.
+///
+/// It proves possession of the token without holding the secret, so a reader of the request cannot
+/// take the slot.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EnrolRequest {
-    /// The token, named by the public half of [`EnrolmentToken::key`].
+    /// Public half of [`EnrolmentToken::key`], which identifies the token.
     pub token: PublicKey,
     /// The configuration that the sender agrees to.
     pub config: Digest,
-    /// Signature by the token's key: that the slot is for this key, at this coordinator, under this configuration.
+    /// Signature by the token's key: the slot is for this key, at this coordinator, under this
+    /// configuration.
     pub proof: Signature,
 }
 
 const ENROLMENT: &str = "fedbo enrolment, version 2";
 
 impl EnrolRequest {
-    /// A request to take the token's slot for `agent`.
+    /// Creates a request to take the token's slot for `agent`.
     pub fn new(token: &EnrolmentToken, agent: &PublicKey) -> Self {
         let (key, config) = (token.key(), token.config);
         Self {
@@ -62,7 +68,7 @@ impl EnrolRequest {
         }
     }
 
-    /// Checks that the holder of the token asks for its slot for `agent`, at this coordinator.
+    /// Checks that the token's holder requested its slot for `agent`, at this coordinator.
     ///
     /// # Errors
     /// If it does not.
@@ -77,30 +83,30 @@ impl EnrolRequest {
 pub struct Enrolled {
     /// Name of the study.
     pub study: String,
-    /// Slot, from 0 on.
+    /// Slot, counted from 0.
     pub slot: u32,
     /// Name of the agent on the roster.
     pub agent: String,
     /// [`config_digest`](crate::config_digest) of the study.
     pub config: Digest,
-    /// The coordinator's key: the one that the token names.
+    /// Coordinator's key, as in the token.
     pub coordinator: PublicKey,
 }
 
-/// Puts a new key in the place of the one that signs the request.
+/// Replaces the key that signs the request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RotateRequest {
     /// The new key.
     pub key: PublicKey,
-    /// Signature by the new key: that its holder asks for this.
+    /// Signature by the new key over this replacement.
     pub proof: Signature,
 }
 
 const ROTATION: &str = "fedbo key rotation, version 1";
 
 impl RotateRequest {
-    /// A request to put `new` in the place of `old` for a slot of a study.
+    /// Creates a request to replace `old` with `new` for a slot of a study.
     pub fn new(new: &SigningKey, study: &str, slot: u32, old: &PublicKey) -> Self {
         Self {
             key: new.public(),
@@ -108,7 +114,7 @@ impl RotateRequest {
         }
     }
 
-    /// Checks that the holder of the new key asks to put it in the place of `old`, for this slot of this study.
+    /// Checks that the new key's holder requested to replace `old`, for this slot of this study.
     ///
     /// # Errors
     /// If it does not.
@@ -118,10 +124,10 @@ impl RotateRequest {
     }
 }
 
-/// The answer that the request is carried out and durable (INV-17).
+/// Response to a request that is done and durable (INV-17).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Accepted {
-    /// The only one there is.
+    /// Always `accepted`.
     pub status: AcceptedStatus,
 }
 
@@ -137,23 +143,31 @@ pub enum AcceptedStatus {
 /// The state of a study. All of it is public.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StudyStatus {
-    /// Its name.
+    /// Name of the study.
     pub study: String,
-    /// The state of its rounds.
+    /// State of the rounds.
     pub state: StudyState,
-    /// Round that is being played.
+    /// Current round.
     pub round: u64,
-    /// Rounds in all.
+    /// Total number of rounds.
     pub rounds: u64,
-    /// True if vectors are collected in this round.
+    /// True if the current round collects vectors.
     pub collects: bool,
-    /// The head of its ledger, `SEQ:HASH`; empty without a ledger.
+    /// Head of the study's ledger, `SEQ:HASH`; empty without a ledger.
     pub head: String,
-    /// The coordinator's clock, milliseconds since 1970 UTC: an agent compares it with its own before it evaluates anything.
+    /// Coordinator's clock, in milliseconds since 1970 UTC. An agent compares it with its own
+    /// before it evaluates anything.
     pub time_ms: u64,
-    /// The time for which the round has been played, in milliseconds; missing while the study waits or the round is about to begin.
+    /// Time since the current round began, in milliseconds; absent while the study waits or the
+    /// round is about to begin.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub elapsed_ms: Option<u64>,
+    /// Helper's key of the round, present if two servers sum and the helper has answered for the
+    /// round.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub round_key: Option<RoundKey>,
+    /// Coordinator's signed account of the requester.
+    pub account: Account,
 }
 
 /// The state of a study's rounds.
@@ -162,18 +176,18 @@ pub struct StudyStatus {
 pub enum StudyState {
     /// No round has begun.
     Waiting,
-    /// The rounds go on.
+    /// Rounds are in progress.
     Running,
-    /// Its operator has stopped them for a time.
+    /// The operator has paused the rounds.
     Paused,
-    /// The last one is over.
+    /// The last round is over.
     Finished,
 }
 
 impl StudyState {
     const ALL: [Self; 4] = [Self::Waiting, Self::Running, Self::Paused, Self::Finished];
 
-    /// Its name in headers and bodies.
+    /// Returns the name in headers and bodies.
     pub fn name(self) -> &'static str {
         match self {
             Self::Waiting => "waiting",
@@ -190,7 +204,7 @@ impl fmt::Display for StudyState {
     }
 }
 
-/// A text that is no state of a study.
+/// Error when parsing a text that is not a state of a study.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a study is waiting, running, paused or finished")]
 pub struct StateUnknown;
@@ -204,18 +218,20 @@ impl FromStr for StudyState {
     }
 }
 
-/// The refusal of a request, with its reason.
+/// Refusal of a request, with its reason.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Problem {
     /// For programs.
     pub code: ProblemCode,
-    /// For people; says what to do. As it is read, it is one line of at most 500 characters: it becomes a part of messages of whoever
-    /// reads it, and cannot pass for lines of theirs (INV-24).
+    /// For people; says what to do.
+    ///
+    /// Deserializing makes it one line of at most 500 characters: programs insert it into their own
+    /// messages, where it must not pass for lines of theirs (INV-24).
     #[serde(deserialize_with = "one_line")]
     pub message: String,
 }
 
-/// A text of others without what begins a line or steers a terminal.
+/// Deserializes an untrusted text without line breaks or characters that control a terminal.
 fn one_line<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
     const CHARS_MAX: usize = 500;
     let breaks = |c: char| c.is_control() || matches!(c, '\u{2028}' | '\u{2029}');
@@ -224,13 +240,13 @@ fn one_line<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Err
     Ok(plain.take(CHARS_MAX).collect())
 }
 
-/// The reason why a request was refused, for programs. The list is that of the protocol's version: it does not grow
-/// within it.
+/// The reason for refusing a request, for programs. The list is fixed within a version of the
+/// protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ProblemCode {
-    /// The request is not in its form.
+    /// The request is malformed.
     BadRequest,
-    /// A version of the protocol that the coordinator does not speak.
+    /// The coordinator does not support this version of the protocol.
     UnsupportedVersion,
     /// A header of the signature is missing or unreadable.
     NotSigned,
@@ -246,7 +262,7 @@ pub enum ProblemCode {
     TokenUnknown,
     /// Another key has used the token.
     TokenUsed,
-    /// The token's time is over.
+    /// The token has expired.
     TokenExpired,
     /// There is no such study, or the key has no slot in it.
     UnknownStudy,
@@ -258,7 +274,7 @@ pub enum ProblemCode {
     WrongMap,
     /// The upload has another size than the study's.
     WrongLength,
-    /// A relayed message has weights that are not finite. Never of a private study (INV-5).
+    /// A relayed message has weights that are not finite. Never used for a private study (INV-5).
     NotFinite,
     /// The round has not begun.
     Early,
@@ -266,31 +282,34 @@ pub enum ProblemCode {
     Late,
     /// The round collects no vectors.
     NotCollected,
-    /// Another message of this slot and round is known (never of a private study, INV-6), or the new key has a slot already.
+    /// Another message of this slot and round is known (never in a private study, INV-6), or the
+    /// new key already has a slot.
     Conflict,
-    /// The study is stopped for a time.
+    /// The study is paused.
     Paused,
     /// The study has not begun.
     NotStarted,
     /// The study is over.
     Finished,
-    /// Too many requests at once.
+    /// The request's counter is not larger than that of an earlier request for the slot (INV-28).
+    CounterBehind,
+    /// Too many concurrent requests.
     Busy,
-    /// The body is larger than any of its kind.
+    /// The body is larger than any valid one.
     TooLarge,
-    /// There is no such resource.
+    /// The resource does not exist.
     NotFound,
-    /// The resource has no such method.
+    /// The resource does not support this method.
     Method,
-    /// The coordinator met a defect of its own.
+    /// Internal error of the coordinator.
     Internal,
-    /// The coordinator cannot answer at present.
+    /// The coordinator is temporarily unavailable.
     Unavailable,
 }
 
 impl ProblemCode {
-    /// All of them.
-    pub const ALL: [Self; 29] = [
+    /// All codes.
+    pub const ALL: [Self; 30] = [
         Self::BadRequest,
         Self::UnsupportedVersion,
         Self::NotSigned,
@@ -314,6 +333,7 @@ impl ProblemCode {
         Self::Paused,
         Self::NotStarted,
         Self::Finished,
+        Self::CounterBehind,
         Self::Busy,
         Self::TooLarge,
         Self::NotFound,
@@ -322,23 +342,22 @@ impl ProblemCode {
         Self::Unavailable,
     ];
 
-    /// Its name in bodies.
+    /// Returns the name in bodies.
     pub fn name(self) -> &'static str {
         self.row().0
     }
 
-    /// Status of the answer.
+    /// Returns the HTTP status of the response.
     pub fn http_status(self) -> u16 {
         self.row().1
     }
 
-    /// Returns true if the same request may be accepted later though nobody changes anything. It is then worth
-    /// repeating after a while.
+    /// Returns true if repeating the same request later may succeed without any change.
     pub fn may_pass(self) -> bool {
         self.row().2
     }
 
-    /// Name, status, whether it may pass.
+    /// Name, HTTP status, and the result of [`may_pass`](Self::may_pass).
     fn row(self) -> (&'static str, u16, bool) {
         match self {
             Self::BadRequest => ("bad-request", 400, false),
@@ -364,6 +383,7 @@ impl ProblemCode {
             Self::Paused => ("paused", 409, true),
             Self::NotStarted => ("not-started", 409, true),
             Self::Finished => ("finished", 410, false),
+            Self::CounterBehind => ("counter-behind", 409, false),
             Self::Busy => ("busy", 429, true),
             Self::TooLarge => ("too-large", 413, false),
             Self::NotFound => ("not-found", 404, false),

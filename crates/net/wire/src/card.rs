@@ -1,4 +1,4 @@
-//! The card of a server of a secure sum: its keys, under its own signature.
+//! The card of a server of a secure sum: its public keys, signed by itself.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,35 +9,36 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use crate::keys::sha256;
 use crate::{PublicKey, Signature, SigningKey};
 
-/// The public keys of a server of a secure sum. Who publishes a card says: seal what is for me with these keys.
+/// The public keys of a server of a secure sum, signed by the server.
 ///
-/// Its text is `fbs1_` and, in base64 for URLs without padding, the signing key, the two X25519 keys, the signature of the three, and the first
-/// four bytes of the SHA-256 of all that.
+/// The text is `fbs1_` followed by unpadded URL-safe base64 of the signing key, the two X25519
+/// keys, the signature over the three, and the first four bytes of the SHA-256 of all that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ServerCard {
     /// The key that signs the server's share of a release.
     pub key: PublicKey,
-    /// The key to which agents seal (X25519).
+    /// X25519 key for sealing shares to a leader; shares for a helper are sealed to its
+    /// [`RoundKey`](crate::RoundKey).
     pub seal: [u8; 32],
-    /// The key for the servers' common verification key (X25519).
+    /// X25519 key for deriving the servers' common verification key.
     pub agree: [u8; 32],
     signature: Signature,
 }
 
-/// A text that is no card.
+/// Error when parsing a text that is not a card.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CardUnreadable {
-    /// It is something else, or a part is missing.
+    /// The text is something else, or a part is missing.
     #[error(
-        "this is no card of a server: a card begins with \"fbs1_\" and has {TEXT_LENGTH} characters; copy it again from what `fedbo helper \
-         card` prints"
+        "this is not the card of a server: a card begins with \"fbs1_\" and has {TEXT_LENGTH} \
+         characters; copy it again from the output of `fedbo helper card`"
     )]
     OtherKind,
-    /// Characters are others than they were.
+    /// Some characters were changed.
     #[error("the card was mistyped: its last characters do not fit the others; copy it again")]
     Mistyped,
-    /// It is not signed by the key that it names.
-    #[error("the card is not signed by the key that it names: somebody has changed it")]
+    /// The card is not signed by the key that it names.
+    #[error("the card is not signed by the key that it names, so it was changed")]
     NotSigned,
 }
 
@@ -47,7 +48,7 @@ const SIZE: usize = 32 + 32 + 32 + 64 + 4;
 const TEXT_LENGTH: usize = PREFIX.len() + (4 * SIZE).div_ceil(3);
 
 impl ServerCard {
-    /// The card of the owner of `key`.
+    /// Creates the card of the owner of `key`.
     pub fn new(key: &SigningKey, seal: [u8; 32], agree: [u8; 32]) -> Self {
         let signature = key.sign(PURPOSE, &[&seal, &agree]);
         Self { key: key.public(), seal, agree, signature }
@@ -67,7 +68,7 @@ impl fmt::Display for ServerCard {
 impl FromStr for ServerCard {
     type Err = CardUnreadable;
 
-    /// White space around it is ignored.
+    /// Parses a card; surrounding white space is ignored.
     fn from_str(text: &str) -> Result<Self, CardUnreadable> {
         let encoded = text.trim().strip_prefix(PREFIX).ok_or(CardUnreadable::OtherKind)?;
         if encoded.len() + PREFIX.len() != TEXT_LENGTH {

@@ -1,23 +1,26 @@
-//! The frozen configuration of a study, as its coordinator signs it (INV-11).
+//! The frozen configuration of a study, signed by its coordinator (INV-11).
 
 use crate::{BadSignature, Digest, PublicKey, Signature, SigningKey, digest};
 
-/// Header of the configuration's answer: its [`config_digest`] in hexadecimal.
+/// Header of the response with the configuration: its [`config_digest`] in hexadecimal.
 pub const HEADER_CONFIG: &str = "fedbo-config";
+
+/// Header of the response that offers a slot: the slot in decimal.
+pub const HEADER_SLOT: &str = "fedbo-slot";
 
 const PURPOSE: &str = "fedbo config, version 1";
 
-/// The digest that stands for a configuration in uploads and handouts.
+/// Returns the digest that identifies a configuration in uploads and handouts.
 pub fn config_digest(text: &[u8]) -> Digest {
     digest(PURPOSE, &[text])
 }
 
-/// A coordinator's signature under the text, byte for byte.
+/// Signs the text of a configuration, byte for byte.
 pub fn sign_config(coordinator: &SigningKey, text: &[u8]) -> Signature {
     coordinator.sign(PURPOSE, &[text])
 }
 
-/// That this coordinator signed this text.
+/// Checks that this coordinator signed this text.
 ///
 /// # Errors
 /// If it did not.

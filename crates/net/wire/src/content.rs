@@ -2,51 +2,55 @@
 
 use std::fmt;
 
-use crate::HelperEntry;
 use crate::fields::Fields;
 use crate::handout::{HandoutUnreadable, Limits, cut_off};
+use crate::{HelperEntry, RoundKey, Signature};
 
-/// Bytes of an encoded privacy event at most; those of version 1 have 60 or fewer.
+/// Maximum size of an encoded privacy event; those of version 1 have at most 60 bytes.
 pub const EVENT_BYTES_MAX: u64 = 1024;
 
 /// The part of a handout that agents use.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Content {
-    /// Of a relayed federation, which is not private.
+    /// Messages of a relayed federation, which is not private.
     Messages {
-        /// The newest message of each sender, by sender.
+        /// The newest message of each sender, in ascending order of slots.
         messages: Vec<RelayedMessage>,
-        /// Slots whose message did not arrive in time, in ascending order.
+        /// Slots without a message by the deadline, in ascending order.
         stragglers: Vec<u32>,
     },
-    /// Of a private federation: entries of its ledger, without a gap, rounds ascending.
+    /// Releases of a private federation: consecutive entries of its ledger, with ascending rounds.
     Releases(Vec<LedgerEntry>),
-    /// Of a secure sum: entries of both servers' ledgers, each without a gap. A round that is in both has a release.
+    /// Entries of both servers' ledgers in a secure sum, each without a gap. A round in both has a
+    /// release.
     Shares {
-        /// Of the leader, whose head the handout names.
+        /// Entries of the leader, up to the handout's head.
         leader: Vec<LedgerEntry>,
-        /// Of the helper, under its own signatures.
+        /// Entries of the helper, under its own signatures.
         helper: Vec<HelperEntry>,
+        /// The helper's key of the round that begins; `None` if the round collects nothing or the
+        /// helper has closed it.
+        key: Option<RoundKey>,
     },
 }
 
-/// One agent's weight sample, passed on.
+/// One agent's weight sample, as the coordinator relays it.
 #[derive(Clone, PartialEq)]
 pub struct RelayedMessage {
     /// Slot of the sender.
     pub sender: u32,
-    /// Round for which it was sent.
+    /// Round of the message.
     pub round: u64,
     /// The M weights. Not checked to be finite here.
     pub weights: Vec<f64>,
 }
 
-/// A release and its charge, as the ledger keeps them.
+/// A release and its charge, as in the ledger.
 #[derive(Clone, PartialEq, Eq)]
 pub struct LedgerEntry {
-    /// Number of the entry, from 1 on.
+    /// Number of the entry, counted from 1.
     pub seq: u64,
-    /// Round that it is the release of.
+    /// Round of the release.
     pub round: u64,
     /// The privacy event, encoded.
     pub event: Vec<u8>,
@@ -54,10 +58,10 @@ pub struct LedgerEntry {
     pub release: Vec<u8>,
 }
 
-/// Bytes of a message before its weights.
+/// Size of a message before its weights.
 pub(crate) const MESSAGE_HEADER_SIZE: u64 = 4 + 8 + 8;
 
-/// Bytes of an entry without event and release.
+/// Size of an entry without its event and release.
 pub(crate) const ENTRY_HEADER_SIZE: u64 = 8 + 8 + 8 + 8;
 
 impl Content {
@@ -79,10 +83,14 @@ impl Content {
                 }
             }
             Self::Releases(entries) => write_entries(entries, bytes),
-            Self::Shares { leader, helper } => {
+            Self::Shares { leader, helper, key } => {
                 write_entries(leader, bytes);
                 bytes.extend(length(helper));
                 helper.iter().for_each(|entry| entry.write(bytes));
+                if let Some(key) = key {
+                    bytes.extend(key.key);
+                    bytes.extend(key.signature.0);
+                }
             }
         }
     }
@@ -104,9 +112,11 @@ impl Content {
         read_entries(fields, limits).map(Self::Releases)
     }
 
+    /// Reads shares; if `keyed` is a round, the helper's key of this round follows them.
     pub(crate) fn read_shares(
         fields: &mut Fields<'_>,
         limits: Limits,
+        keyed: Option<u64>,
     ) -> Result<Self, HandoutUnreadable> {
         let leader = read_entries(fields, limits)?;
         const FIELD: &str = "shares of the helper";
@@ -123,7 +133,12 @@ impl Content {
             }
             helper.push(read);
         }
-        Ok(Self::Shares { leader, helper })
+        let mut key = |round| {
+            let (key, signature) = (fields.take()?, Signature(fields.take()?));
+            Some(RoundKey { round, key, signature })
+        };
+        let key = keyed.map(|round| key(round).ok_or_else(cut_off("key of the round")));
+        Ok(Self::Shares { leader, helper, key: key.transpose()? })
     }
 }
 
@@ -139,7 +154,7 @@ fn write_entries(entries: &[LedgerEntry], bytes: &mut Vec<u8>) {
     }
 }
 
-/// Checks that an entry follows another: its number by one, its round somehow.
+/// Checks that `next` has the next entry number and a later round.
 fn check_order(last: &LedgerEntry, next: &LedgerEntry) -> Result<(), HandoutUnreadable> {
     if Some(next.seq) != last.seq.checked_add(1) {
         return Err(disorder("entry", last.seq, next.seq, " by one"));
@@ -251,7 +266,7 @@ fn disorder(
     HandoutUnreadable::Order { field, previous, found, gaps }
 }
 
-/// The number of items, as eight bytes.
+/// Encodes the number of items as eight bytes.
 fn length<T>(items: &[T]) -> [u8; 8] {
     (items.len() as u64).to_le_bytes()
 }

@@ -1,6 +1,6 @@
-//! Fields of fixed size, read from the front of bytes.
+//! Reader of fixed-size fields from the front of a byte slice.
 
-/// The rest of a message that is not read yet. A field that is not there is `None`, and takes nothing.
+/// The unread rest of a message. Reading past the end returns `None` and consumes nothing.
 pub(crate) struct Fields<'a>(pub(crate) &'a [u8]);
 
 impl<'a> Fields<'a> {
@@ -22,20 +22,21 @@ impl<'a> Fields<'a> {
         self.take().map(u64::from_le_bytes)
     }
 
-    /// So many bytes, as they lie there.
+    /// Takes the next `n` bytes.
     pub(crate) fn bytes(&mut self, n: u64) -> Option<&'a [u8]> {
         let (first, rest) = self.0.split_at_checked(usize::try_from(n).ok()?)?;
         self.0 = rest;
         Some(first)
     }
 
-    /// So many numbers, every bit of them. Nothing is allocated unless all are there (INV-19).
+    /// Takes `n` little-endian floats, bit for bit. Allocates only if all of them are present
+    /// (INV-19).
     pub(crate) fn weights(&mut self, n: u64) -> Option<Vec<f64>> {
         let (numbers, _) = self.bytes(n.checked_mul(8)?)?.as_chunks();
         Some(numbers.iter().map(|n| f64::from_le_bytes(*n)).collect())
     }
 
-    /// Bytes that are left.
+    /// Number of unread bytes.
     pub(crate) fn n_left(&self) -> u64 {
         self.0.len() as u64
     }

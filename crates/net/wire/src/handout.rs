@@ -1,83 +1,89 @@
-//! The coordinator's handout at the beginning of a round, under its signature.
+//! The coordinator's signed handout at the beginning of a round.
 
 use crate::content::{ENTRY_HEADER_SIZE, EVENT_BYTES_MAX, MESSAGE_HEADER_SIZE};
 use crate::fields::Fields;
 use crate::{
-    BadSignature, Content, Digest, LAYOUT_VERSION, LedgerHead, PublicKey, Signature, SigningKey,
+    BadSignature, Content, Digest, LAYOUT_VERSION, LedgerHead, PublicKey, RoundKey, Signature,
+    SigningKey,
 };
 
-/// Header of an answer without a handout: the round that is being played.
+/// Header of a response without a handout: the current round.
 pub const HEADER_ROUND: &str = "fedbo-round";
 
-/// Header of an answer without a handout: the study's state, a [`StudyState`](crate::StudyState).
+/// Header of a response without a handout: the study's state, a [`StudyState`](crate::StudyState).
 pub const HEADER_STATE: &str = "fedbo-state";
 
-/// Header of an answer without a handout: a round whose upload the agent is to send again, byte for byte.
+/// Header of a response without a handout: a round for the agent to upload again, byte for byte.
 pub const HEADER_RESEND: &str = "fedbo-resend";
 
-/// Header of an answer with a handout: for how many milliseconds the round that it begins has been played.
+/// Header of a response with a handout: milliseconds since its round began.
 pub const HEADER_ELAPSED: &str = "fedbo-elapsed";
 
-/// The events since the round for which an agent asked.
+/// Header of a response without a handout: the current round's key, a
+/// [`RoundKey`](crate::RoundKey), if two servers sum.
+pub const HEADER_ROUND_KEY: &str = "fedbo-round-key";
+
+/// Messages or releases since the round for which an agent asked.
 ///
 /// ```text
 /// "FBHO" | version u16 | kind u8 | collects u8 | round u64 | config 32 | head: seq u64, hash 32 | content | signature 64
 /// kind 1, messages: n u64 | n × (sender u32 | round u64 | n_weights u64 | weights 8·n_weights) | n u64 | n × straggler u32
 /// kind 2, releases: n u64 | n × (seq u64 | round u64 | n_event u64 | event | n_release u64 | release)
 /// kind 3, shares: as kind 2, of the leader | n u64 | n × (as kind 2, of the helper | leader's share 32 | the helper's signature 64)
+/// kind 4, shares and the helper's key of the round: as kind 3 | key 32 | the helper's signature 64
 /// ```
 ///
-/// Numbers have their little end first. The signature is the coordinator's, over all bytes before it.
+/// Numbers are little-endian. The coordinator's signature covers all bytes before it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Handout {
     /// [`config_digest`](crate::config_digest) of the study.
     pub config: Digest,
-    /// The round that this starts.
+    /// Round that begins.
     pub round: u64,
     /// True if vectors are collected in that round.
     pub collects: bool,
-    /// The head of the ledger, its entries here included; [`LedgerHead::NONE`] with [`Content::Messages`].
+    /// Head of the ledger including these entries; [`LedgerHead::NONE`] with [`Content::Messages`].
     pub head: LedgerHead,
     /// The part that agents use.
     pub content: Content,
 }
 
-/// The limits that a study's configuration sets to a handout.
+/// Limits that a study's configuration sets for a handout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Numbers of a message.
+    /// Number of weights of a message.
     pub n_features: u32,
     /// N: slots are 0 to N − 1.
     pub n_slots: u32,
-    /// Bytes of a release at most.
+    /// Maximum size of a release in bytes.
     pub release_bytes_max: u64,
 }
 
-/// Bytes that are no handout of this study.
+/// Error when decoding bytes that are not a handout of this study.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HandoutUnreadable {
-    /// They do not begin as a handout does.
+    /// The bytes do not begin like a handout.
     #[error("not a handout: it does not begin with the bytes FBHO")]
     OtherKind,
-    /// It is of another version.
+    /// The version is not supported.
     #[error("a handout of version {found}, supported: [{LAYOUT_VERSION}]")]
     Version {
-        /// Its version.
+        /// Version found.
         found: u16,
     },
-    /// Its coordinator did not sign it.
+    /// The coordinator did not sign the handout.
     #[error("the handout is not from the coordinator of this study: {0}")]
     Signature(#[from] BadSignature),
-    /// It ends before all of it was read.
+    /// The bytes end early.
     #[error("the handout ends too early, in its {field}")]
     CutOff {
-        /// The field that was being read.
+        /// The field being read.
         field: &'static str,
     },
-    /// A field holds what no coordinator writes.
+    /// The value of a field is not allowed.
     #[error("the handout's {field} is {found}, expected {expected}")]
     Field {
-        /// Its name.
+        /// Name of the field.
         field: &'static str,
         /// The value found.
         found: u64,
@@ -85,41 +91,41 @@ pub enum HandoutUnreadable {
         expected: &'static str,
     },
     /// A number is larger than the study allows.
-    #[error("the handout's {field} is {found}, of this study at most {max}")]
+    #[error("the handout's {field} is {found}, at most {max} in this study")]
     TooLarge {
-        /// The name of the number.
+        /// Name of the number.
         field: &'static str,
         /// The number found.
         found: u64,
         /// The largest number allowed.
         max: u64,
     },
-    /// A message of another length.
+    /// The length of a message is wrong.
     #[error("the message of slot {sender} has {found} weights, the study uses {expected}")]
     Features {
-        /// Its sender.
+        /// Slot of the sender.
         sender: u32,
-        /// The number of weights that the message announces.
+        /// Number of weights according to the message.
         found: u64,
         /// The study's M.
         expected: u32,
     },
-    /// A list is not in its order, or repeats itself.
-    #[error("the handout's {field} {found} comes after {previous}: they are to ascend{gaps}")]
+    /// A list is not ascending, or has repeated items.
+    #[error("the handout's {field} {found} comes after {previous}: they must ascend{gaps}")]
     Order {
-        /// The items of the list, in a word.
+        /// The kind of item, in a word.
         field: &'static str,
-        /// The one before.
+        /// The item before.
         previous: u64,
-        /// The one that came.
+        /// The item found.
         found: u64,
-        /// The step of the ascent, in words; empty if any step is allowed.
+        /// The required step, in words; empty if any is allowed.
         gaps: &'static str,
     },
-    /// Bytes after its end.
+    /// Bytes follow the end of the handout.
     #[error("{n} bytes follow the end of the handout")]
     Trailing {
-        /// The number of these bytes.
+        /// Number of these bytes.
         n: u64,
     },
 }
@@ -129,15 +135,17 @@ const PURPOSE: &str = "fedbo handout, version 1";
 const MESSAGES: u8 = 1;
 const RELEASES: u8 = 2;
 const SHARES: u8 = 3;
+const KEYED_SHARES: u8 = 4;
 
-/// Bytes before the content.
+/// Size of the header before the content.
 const HEADER_SIZE: u64 = 4 + 2 + 1 + 1 + 8 + 32 + 8 + 32;
 const SIGNATURE_SIZE: usize = 64;
 
 impl Limits {
-    /// Bytes of a handout at most, with so many releases: what an agent reads of an answer before it gives up (INV-18).
+    /// Maximum size of a handout with `n_releases` releases. An agent reads no more than this of a
+    /// response (INV-18).
     pub fn handout_bytes_max(&self, n_releases: u64) -> u64 {
-        /// Bytes of the digest and the signature beside an entry of the helper.
+        /// Size of the digest and the signature beside an entry of the helper.
         const SIGNED: u64 = 32 + 64;
         let message = MESSAGE_HEADER_SIZE + 8 * u64::from(self.n_features);
         let messages = u64::from(self.n_slots).saturating_mul(message + 4);
@@ -145,12 +153,13 @@ impl Limits {
         let of_both_servers = release.saturating_mul(2).saturating_add(SIGNED);
         messages
             .max(n_releases.saturating_mul(of_both_servers))
-            .saturating_add(HEADER_SIZE + 16 + SIGNATURE_SIZE as u64)
+            .saturating_add(HEADER_SIZE + 16 + RoundKey::SIZE + SIGNATURE_SIZE as u64)
     }
 }
 
 impl Handout {
-    /// The message, signed. Lists are written as they are: [`Handout::from_bytes`] refuses what is not in order.
+    /// Encodes and signs the message. Does not check the order of lists, which
+    /// [`Handout::from_bytes`] requires.
     pub fn to_bytes(&self, key: &SigningKey) -> Vec<u8> {
         let mut bytes = self.unsigned_bytes();
         let signature = key.sign(PURPOSE, &[&bytes]);
@@ -158,12 +167,14 @@ impl Handout {
         bytes
     }
 
-    /// Reads a message that the coordinator `signer` signed. The signature is checked first, then all that follows from the
-    /// limits and the message itself. Whether the round, the config and the head are those that are due is for the agent to
-    /// say, with [`LedgerHead::after`] (INV-13). Nothing is allocated that the bytes do not pay for (INV-19).
+    /// Decodes a message that the coordinator `signer` signed.
+    ///
+    /// The signature is checked first, then everything that the limits and the message itself
+    /// determine. Allocates memory only for bytes that are present (INV-19). The agent checks that
+    /// round, config and head are the expected ones, the head with [`LedgerHead::after`] (INV-13).
     ///
     /// # Errors
-    /// If the bytes are not exactly such a message.
+    /// If the bytes are anything else.
     pub fn from_bytes(
         bytes: &[u8],
         signer: &PublicKey,
@@ -191,7 +202,8 @@ impl Handout {
         bytes.push(match self.content {
             Content::Messages { .. } => MESSAGES,
             Content::Releases(_) => RELEASES,
-            Content::Shares { .. } => SHARES,
+            Content::Shares { key: None, .. } => SHARES,
+            Content::Shares { key: Some(_), .. } => KEYED_SHARES,
         });
         bytes.push(self.collects.into());
         bytes.extend(self.round.to_le_bytes());
@@ -224,8 +236,9 @@ impl Handout {
             }
             MESSAGES => Content::read_messages(&mut fields, limits)?,
             RELEASES => Content::read_releases(&mut fields, limits)?,
-            SHARES => Content::read_shares(&mut fields, limits)?,
-            _ => return Err(unexpected("kind", kind.into(), "1, 2 or 3")),
+            SHARES => Content::read_shares(&mut fields, limits, None)?,
+            KEYED_SHARES => Content::read_shares(&mut fields, limits, Some(round))?,
+            _ => return Err(unexpected("kind", kind.into(), "1, 2, 3 or 4")),
         };
         match fields.n_left() {
             0 => Ok(Self { config, round, collects: collects == 1, head, content }),

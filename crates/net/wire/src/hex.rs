@@ -1,29 +1,30 @@
-//! Bytes of fixed length as text: lowercase hexadecimal digits, two a byte.
+//! Hexadecimal text of byte arrays: lowercase digits, two per byte.
 
 use data_encoding::HEXLOWER;
 
-/// A text that is not the hexadecimal form of what was expected. It never repeats the text, which may be a secret in the
-/// wrong place.
+/// Error when parsing a text that is not the expected hexadecimal form.
+///
+/// It never repeats the text, which may be a secret pasted in the wrong place.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HexUnreadable {
     /// Too short or too long.
-    #[error("a {what} is {expected} hexadecimal digits, this text has {found} characters")]
+    #[error("a {what} has {expected} hexadecimal digits, this text has {found} characters")]
     Length {
         /// The kind of value expected, in words.
         what: &'static str,
-        /// Digits that it has.
+        /// Number of digits expected.
         expected: usize,
-        /// Characters of the text.
+        /// Number of characters in the text.
         found: usize,
     },
-    /// A character that is no digit.
+    /// A character is not a lowercase hexadecimal digit.
     #[error(
-        "a {what} is made of the digits 0-9 and a-f in lower case, character {at} of this text is another"
+        "a {what} consists of the digits 0-9 and a-f in lower case, but character {at} of this text is another one"
     )]
     Digit {
         /// The kind of value expected, in words.
         what: &'static str,
-        /// Place of the character, from 1 on.
+        /// Position of the character, counted from 1.
         at: usize,
     },
 }

@@ -1,4 +1,4 @@
-//! Ed25519 keys and signatures (RFC 8032), and what they cover.
+//! Ed25519 keys and signatures (RFC 8032), and the bytes that signatures cover.
 
 use std::fmt;
 
@@ -11,8 +11,8 @@ use crate::hex::{from_hex, hex_text};
 
 /// The secret half of a key, which signs. It is made of 32 bytes from the system's generator.
 ///
-/// There is no way to copy it but its file text. The seed is cleared when the key is dropped; the expanded key that the
-/// signature library computes from it lies beside it and is not.
+/// It can be copied only through its file text. The seed is cleared when the key is dropped; the
+/// expanded key that the signature library computes from it is not.
 pub struct SigningKey {
     seed: Zeroizing<[u8; 32]>,
     pair: Ed25519KeyPair,
@@ -35,22 +35,22 @@ hex_text!(PublicKey, "public key");
 hex_text!(Signature, "signature");
 hex_text!(Digest, "SHA-256 hash");
 
-/// A signature that is not by this key, or not over this.
+/// Error when a signature is by another key or over other bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the signature does not fit: another key made it, or what was signed has changed")]
+#[error("the signature does not match: it is by another key, or the signed data has changed")]
 pub struct BadSignature;
 
-/// A text that is no secret key. It says nothing of the text.
+/// Error when parsing a text that is not a secret key. It reveals nothing of the text.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KeyUnreadable {
-    /// It does not begin as a secret key does.
+    /// The text does not begin with the prefix of a secret key.
     #[error(
-        "not a secret key: the text is to be one line that begins with \"fedbo-secret-key-1 \"; restore the file from a copy, or enrol with a new key"
+        "not a secret key: expected one line that begins with \"fedbo-secret-key-1 \"; restore the file from a copy, or enrol with a new key"
     )]
     OtherKind,
-    /// The prefix is there, and what follows it is not 64 hexadecimal digits.
+    /// The prefix is present but not followed by 64 hexadecimal digits.
     #[error(
-        "the secret key is damaged: 64 hexadecimal digits are to follow \"fedbo-secret-key-1 \"; restore the file from a copy, or enrol with a new key"
+        "the secret key is damaged: 64 hexadecimal digits must follow \"fedbo-secret-key-1 \"; restore the file from a copy, or enrol with a new key"
     )]
     Damaged,
 }
@@ -58,36 +58,36 @@ pub enum KeyUnreadable {
 const FILE_PREFIX: &str = "fedbo-secret-key-1 ";
 
 impl SigningKey {
-    /// The key of a seed. Equal seeds give equal keys: the seed is the secret.
+    /// Creates the key of a seed. Equal seeds give equal keys, so the seed is the secret.
     pub fn from_seed(mut seed: [u8; 32]) -> Self {
         let pair = Ed25519KeyPair::from_seed_unchecked(&seed)
             .expect("every 32 bytes are the seed of an Ed25519 key");
         let mut public = PublicKey([0; 32]);
-        public.0.copy_from_slice(pair.public_key().as_ref()); // 32 bytes, as in every Ed25519 key
+        public.0.copy_from_slice(pair.public_key().as_ref()); // 32 bytes, as for every Ed25519 key
         let kept = Zeroizing::new(seed);
         seed.zeroize();
         Self { seed: kept, pair, public }
     }
 
-    /// The half that others may know.
+    /// Returns the public half.
     pub fn public(&self) -> PublicKey {
         self.public
     }
 
-    /// Signs what [`digest`] would hash: a list of parts, for a purpose.
+    /// Signs the bytes that [`digest`] would hash: a list of parts, for a purpose.
     pub fn sign(&self, purpose: &str, parts: &[&[u8]]) -> Signature {
         let mut signature = Signature([0; 64]);
         let made = self.pair.sign(&framed(purpose, parts));
-        signature.0.copy_from_slice(made.as_ref()); // 64 bytes, as every Ed25519 signature
+        signature.0.copy_from_slice(made.as_ref()); // 64 bytes, as for every Ed25519 signature
         signature
     }
 
-    /// 32 secret bytes for another purpose, which follow from the key and say nothing of it.
+    /// Derives 32 secret bytes for another purpose. They reveal nothing about the key.
     pub fn derived(&self, purpose: &str) -> Zeroizing<[u8; 32]> {
         Zeroizing::new(digest(purpose, &[self.seed.as_ref()]).0)
     }
 
-    /// The line that a key's file holds: `fedbo-secret-key-1`, a space and the seed in hexadecimal.
+    /// Returns the line of a key file: `fedbo-secret-key-1`, a space and the seed in hexadecimal.
     pub fn to_file_text(&self) -> Zeroizing<String> {
         let digits = Zeroizing::new(HEXLOWER.encode(self.seed.as_ref()));
         let mut text = Zeroizing::new(String::with_capacity(FILE_PREFIX.len() + 65));
@@ -97,10 +97,10 @@ impl SigningKey {
         text
     }
 
-    /// The key that a file holds; its line may end in a line break.
+    /// Parses the text of a key file, with or without a final line break.
     ///
     /// # Errors
-    /// If the text is not exactly that.
+    /// If the text is anything else.
     pub fn from_file_text(text: &str) -> Result<Self, KeyUnreadable> {
         let line = text.strip_suffix('\n').unwrap_or(text);
         let line = line.strip_suffix('\r').unwrap_or(line);
@@ -134,8 +134,10 @@ impl PublicKey {
     }
 }
 
-/// SHA-256 over the purpose and each part, each preceded by its length as eight bytes, little end first: no two purposes and
-/// no two lists of parts have the same input.
+/// SHA-256 over the purpose and each part, each preceded by its length as eight little-endian
+/// bytes.
+///
+/// Different purposes or lists of parts never have the same input.
 pub fn digest(purpose: &str, parts: &[&[u8]]) -> Digest {
     let mut hasher = Sha256::new();
     for part in std::iter::once(&purpose.as_bytes()).chain(parts) {
@@ -145,12 +147,12 @@ pub fn digest(purpose: &str, parts: &[&[u8]]) -> Digest {
     Digest(hasher.finalize().into())
 }
 
-/// SHA-256 of bytes as they are.
+/// SHA-256 of the bytes, without framing.
 pub(crate) fn sha256(bytes: &[u8]) -> [u8; 32] {
     Sha256::digest(bytes).into()
 }
 
-/// The bytes that are signed, framed as in [`digest`].
+/// Returns the bytes to sign, framed as in [`digest`].
 fn framed(purpose: &str, parts: &[&[u8]]) -> Vec<u8> {
     let parts = || std::iter::once(purpose.as_bytes()).chain(parts.iter().copied());
     let mut bytes = Vec::with_capacity(parts().map(|part| 8 + part.len()).sum());

@@ -1,4 +1,4 @@
-//! The coordinator's ledger as an agent follows it: each head covers all entries up to it.
+//! The head of the coordinator's ledger, which agents follow; it covers all entries up to it.
 
 use std::fmt;
 
@@ -6,51 +6,51 @@ use data_encoding::HEXLOWER;
 
 use crate::{LedgerEntry, digest};
 
-/// The end of a ledger: number and hash of its last entry. Before the first, 0 and the hash of the study's charter.
+/// Number and hash of a ledger's last entry; 0 and the hash of the study's charter if it is empty.
 ///
-/// Its text is `SEQ:HASH`, as in the ledger's own statements.
+/// The text is `SEQ:HASH`, as in the ledger's own statements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct LedgerHead {
-    /// Number of entries up to it.
+    /// Number of entries covered.
     pub seq: u64,
-    /// Hash over all of them and over the charter.
+    /// Hash over these entries and the charter.
     pub hash: [u8; 32],
 }
 
-/// The parts of a charter: what a ledger fixes before its first entry.
+/// The parts of a charter, which a ledger fixes before its first entry.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CharterParts<'a> {
     /// The study's name.
     pub name: &'a str,
     /// The public configuration in the form that the ledger keeps.
     pub config: &'a [u8],
-    /// ε that may be spent.
+    /// ε of the budget.
     pub epsilon: f64,
-    /// δ beside it.
+    /// δ of the budget.
     pub delta: f64,
-    /// The mode whose guarantee ε states: `default` or `paper`.
+    /// Privacy mode that ε refers to: `default` or `paper`.
     pub mode: &'a str,
     /// Name of the accountant.
     pub accountant: &'a str,
 }
 
-/// An entry that does not follow a head.
+/// Error when an entry does not follow a head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "entry {found} of the ledger came where {expected} was due: entries are missing, or the ledger went back"
+    "the ledger has entry {found}, expected entry {expected}: entries are missing, or the ledger was set back"
 )]
 pub struct ChainBroken {
-    /// Number of the entry that follows.
+    /// Number of the entry that should follow.
     pub expected: u64,
-    /// Number of the entry that came.
+    /// Number of the entry found.
     pub found: u64,
 }
 
 impl LedgerHead {
-    /// The head of a handout that has no ledger.
+    /// The head in a handout without a ledger.
     pub const NONE: Self = Self { seq: 0, hash: [0; 32] };
 
-    /// The head of a ledger without entries.
+    /// Returns the head of a ledger without entries.
     pub fn of_charter(charter: &CharterParts<'_>) -> Self {
         let hash = digest(
             "fedbo ledger charter, version 1",
@@ -66,11 +66,13 @@ impl LedgerHead {
         Self { seq: 0, hash: hash.0 }
     }
 
-    /// The head after more entries. An agent that starts from a head it has kept believes a handout only if this is the
-    /// handout's head (INV-13).
+    /// Returns the head after these entries.
+    ///
+    /// An agent applies the entries of a handout to the head that it has stored, and trusts the
+    /// handout only if the result is the handout's head (INV-13).
     ///
     /// # Errors
-    /// If the entries are not those that follow, by number.
+    /// If the numbers of the entries do not follow this head without a gap.
     pub fn after(&self, entries: &[LedgerEntry]) -> Result<Self, ChainBroken> {
         let mut head = *self;
         for entry in entries {

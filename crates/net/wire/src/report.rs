@@ -1,4 +1,4 @@
-//! The report of a round from a peer to its neighbours, and the receipt that it gets.
+//! A peer's report of a round to its neighbours, and their receipt for it.
 
 use std::fmt;
 
@@ -7,66 +7,67 @@ use serde::{Deserialize, Serialize};
 use crate::fields::Fields;
 use crate::{BadSignature, Digest, LAYOUT_VERSION, ProblemCode, PublicKey, Signature, SigningKey};
 
-/// A peer's observations of one round, raw: nothing in it is private.
+/// A peer's raw observations of one round; nothing in it is private.
 ///
 /// ```text
 /// "FBRP" | version u16 | last u16 | sender u32 | dim u32 | round u64 | federation 32 | n u32 | n observations | signature 64
 /// an observation: succeeded u8 | value 8 | coordinates 8·dim
 /// ```
 ///
-/// Numbers have their little end first; value and coordinates are IEEE 754 binary64. `last` and `succeeded` are 0 or 1; the value
-/// of what failed is zero, every bit of it. The signature covers all that stands before it.
+/// Numbers are little-endian; value and coordinates are IEEE 754 binary64. `last` and `succeeded`
+/// are 0 or 1. The value of a failed trial has all bits zero. The signature covers everything
+/// before it.
 #[derive(Clone, PartialEq)]
 pub struct PeerReport {
-    /// Hash of what all peers know of the federation.
+    /// Hash of the configuration shared by all peers.
     pub federation: Digest,
-    /// The sender's place on the roster.
+    /// The sender's index on the roster.
     pub sender: u32,
-    /// The round, which is also the report's number: a sender makes one a round, from 0 on.
+    /// Round and number of the report: a sender makes one report per round, from 0 on.
     pub round: u64,
     /// True if this is the sender's last report.
     pub is_last: bool,
-    /// The observations that are shared of the round.
+    /// Shared observations of the round.
     pub observations: Vec<SharedObservation>,
 }
 
-/// An observation as it is shared.
+/// An observation as shared with neighbours.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SharedObservation {
     /// Coordinates in the unit cube. Not checked here.
     pub unit: Vec<f64>,
-    /// The value, to be maximized; none if the trial failed. Not checked to be finite here.
+    /// The value, to be maximized; `None` if the trial failed. Not checked to be finite here.
     pub value: Option<f64>,
 }
 
-/// Bytes that are no report of this federation.
+/// Error when decoding bytes that are not a report of this federation.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReportUnreadable {
-    /// They do not begin as a report does.
+    /// The bytes do not begin like a report.
     #[error("not a report: it does not begin with the bytes FBRP")]
     OtherKind,
-    /// It is of another version.
+    /// The version is not supported.
     #[error("a report of version {found}, supported: [{LAYOUT_VERSION}]")]
     Version {
-        /// Its version.
+        /// Version found.
         found: u16,
     },
-    /// A number that is 0 or 1 is another, or a failed trial has a value.
-    #[error("the report's field {field} has a value that it never has")]
+    /// A flag is neither 0 nor 1, or a failed trial has a value.
+    #[error("the report's field {field} has an invalid value")]
     Field {
-        /// The name of the field.
+        /// Name of the field.
         field: &'static str,
     },
-    /// Points of another space.
+    /// The points have another number of dimensions.
     #[error("the report's points have {found} coordinates, the federation's {expected}")]
     Dim {
-        /// The report's.
+        /// Number of dimensions in the report.
         found: u32,
-        /// The federation's.
+        /// Number of dimensions in the federation.
         expected: u32,
     },
     /// Too few bytes or too many.
-    #[error("the report has {found} bytes, one with its number of observations has {expected}")]
+    #[error("the report has {found} bytes, expected {expected} for its number of observations")]
     Size {
         /// The number of bytes found.
         found: usize,
@@ -76,7 +77,7 @@ pub enum ReportUnreadable {
 }
 
 impl ReportUnreadable {
-    /// The problem that a peer answers with.
+    /// Returns the problem code of the peer's response.
     pub fn code(&self) -> ProblemCode {
         match self {
             Self::OtherKind | Self::Field { .. } => ProblemCode::BadRequest,
@@ -88,13 +89,13 @@ impl ReportUnreadable {
 
 const MAGIC: [u8; 4] = *b"FBRP";
 const PURPOSE: &str = "fedbo report, version 1";
-/// Bytes before the observations.
+/// Size of the header before the observations.
 const HEADER_SIZE: usize = 4 + 2 + 2 + 4 + 4 + 8 + 32 + 4;
-/// Bytes of a signature.
+/// Size of a signature.
 const SIGNATURE_SIZE: usize = 64;
 
 impl PeerReport {
-    /// Size of a report of so many observations. `usize::MAX` where it would be larger.
+    /// Size of a report with `n_observations`; `usize::MAX` on overflow.
     pub fn n_bytes(dim: usize, n_observations: usize) -> usize {
         dim.saturating_mul(8)
             .saturating_add(9)
@@ -102,8 +103,11 @@ impl PeerReport {
             .saturating_add(HEADER_SIZE + SIGNATURE_SIZE)
     }
 
-    /// The report in a space of so many dimensions, signed by its sender. Equal reports have equal bytes. What no decoder accepts
-    /// comes of points of another dimension, or of more than `u32::MAX` observations.
+    /// Encodes a report in a space of `dim` dimensions, signed by its sender. Equal reports have
+    /// equal bytes.
+    ///
+    /// If a point has another dimension, or there are more than `u32::MAX` observations, no decoder
+    /// accepts the result.
     pub fn to_bytes(&self, dim: usize, key: &SigningKey) -> Vec<u8> {
         let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX).to_le_bytes();
         let mut bytes = Vec::with_capacity(Self::n_bytes(dim, self.observations.len()));
@@ -127,11 +131,12 @@ impl PeerReport {
         bytes
     }
 
-    /// Reads a report of a federation whose space has so many dimensions; the signature is left to [`PeerReport::verify`].
-    /// Nothing is allocated before the size is known to be right (INV-19).
+    /// Decodes a report of a federation with a space of `dim` dimensions.
+    ///
+    /// Checks the size before it allocates (INV-19). [`PeerReport::verify`] checks the signature.
     ///
     /// # Errors
-    /// If the bytes are not exactly such a report.
+    /// If the bytes are anything else.
     pub fn from_bytes(bytes: &[u8], dim: u32) -> Result<Self, ReportUnreadable> {
         if !bytes.starts_with(&MAGIC) {
             return Err(ReportUnreadable::OtherKind);
@@ -180,14 +185,15 @@ impl PeerReport {
         Ok(Self { federation, sender, round, is_last, observations })
     }
 
-    /// The signed part of a report's bytes: all but the signature. Reports of equal content have it equal, whatever
-    /// stands in the place of the signature.
+    /// Returns the signed part of a report's bytes: all but the signature.
+    ///
+    /// It is equal for reports of equal content, whatever bytes follow as the signature.
     pub fn content_of(bytes: &[u8]) -> &[u8] {
         let end = bytes.len().saturating_sub(SIGNATURE_SIZE);
         &bytes[..end]
     }
 
-    /// That this key signed the bytes of a report.
+    /// Checks that this key signed the bytes of a report.
     ///
     /// # Errors
     /// If it did not.
@@ -198,7 +204,7 @@ impl PeerReport {
 }
 
 impl fmt::Debug for PeerReport {
-    /// Prints numbers of things only: observations stay out of logs.
+    /// Prints counts only: observations stay out of logs.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
@@ -213,24 +219,25 @@ impl fmt::Debug for PeerReport {
 const RECEIPT: &str = "fedbo receipt, version 1";
 const IDENTITY: &str = "fedbo peer, version 1";
 
-/// A signed statement of how many reports of a sender a peer has. Until it has come, the sender sends on. It is durable
-/// when it is given (INV-17).
+/// A peer's signed count of the reports that it has received from a sender.
+///
+/// The sender resends until it has a receipt. A receipt is durable when it is given (INV-17).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Receipt {
-    /// Reports of the sender that have come without a gap: the number of the next.
+    /// Number of the sender's reports received without a gap, which is the number of the next one.
     pub received_from: u64,
     /// Signature by the receiver.
     pub proof: Signature,
 }
 
 impl Receipt {
-    /// A receipt of the owner of `key` for this sender.
+    /// Creates a receipt of the owner of `key` for this sender.
     pub fn new(key: &SigningKey, federation: &Digest, sender: u32, received_from: u64) -> Self {
         let parts = receipt_parts(federation, sender, received_from);
         Self { received_from, proof: key.sign(RECEIPT, &[&parts.0, &parts.1, &parts.2]) }
     }
 
-    /// That the owner of this key gave it.
+    /// Checks that the owner of this key gave the receipt.
     ///
     /// # Errors
     /// If it did not.
@@ -249,23 +256,24 @@ fn receipt_parts(federation: &Digest, sender: u32, received: u64) -> ([u8; 32], 
     (federation.0, sender.to_le_bytes(), received.to_le_bytes())
 }
 
-/// The identity of a peer: the answer of `GET /v1/peer`.
+/// The identity of a peer: the response to `GET /v1/peer`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PeerIdentity {
-    /// Its name on the roster.
+    /// Name on the roster.
     pub name: String,
-    /// Its place there, from 0 on.
+    /// Index on the roster, counted from 0.
     pub slot: u32,
-    /// Its key.
+    /// The peer's key.
     pub key: PublicKey,
-    /// Hash of what all peers know of the federation.
+    /// Hash of the configuration shared by all peers.
     pub federation: Digest,
-    /// That it holds the key: its signature under the asker's challenge and all of the above.
+    /// Signature over the asker's challenge, name, slot and federation, which proves that the peer
+    /// holds the key.
     pub proof: Signature,
 }
 
 impl PeerIdentity {
-    /// The owner of `key`, to somebody who sent these 32 bytes as a challenge.
+    /// Answers this 32-byte challenge as the owner of `key`.
     pub fn new(
         key: &SigningKey,
         name: &str,
@@ -283,7 +291,7 @@ impl PeerIdentity {
         }
     }
 
-    /// That who answered the challenge holds the key that it names.
+    /// Checks that the peer that answered the challenge holds the key that it names.
     ///
     /// # Errors
     /// If it does not.

@@ -1,4 +1,4 @@
-//! Requests that their sender signed.
+//! Signed requests.
 
 use std::fmt;
 
@@ -8,111 +8,143 @@ use crate::{BadSignature, HexUnreadable, PublicKey, Signature, SigningKey};
 /// Header of a signed request: the sender's public key in hexadecimal.
 pub const HEADER_KEY: &str = "fedbo-key";
 
-/// Header of a signed request: when it was signed, milliseconds since 1970 UTC in decimal.
+/// Header of a signed request: the time of signing, milliseconds since 1970 UTC in decimal.
 pub const HEADER_TIME: &str = "fedbo-time";
 
-/// Header of a signed request: its signature in hexadecimal; also of the answer that holds a configuration.
+/// Header of a signed request: its counter in decimal.
+pub const HEADER_COUNTER: &str = "fedbo-counter";
+
+/// Header of a signed request and of the response with a configuration: the signature in
+/// hexadecimal.
 pub const HEADER_SIGNATURE: &str = "fedbo-signature";
 
-/// Header of every request and answer: the version of the protocol in decimal.
+/// Header of every request and response: the version of the protocol in decimal.
 pub const HEADER_PROTOCOL: &str = "fedbo-protocol";
 
-/// The largest difference of the clocks of an agent and its coordinator, either way, in milliseconds.
+/// Maximum difference between the clocks of an agent and its coordinator in either direction, in
+/// milliseconds.
 pub const CLOCK_TOLERANCE_MS: u64 = 300_000;
 
-const PURPOSE: &str = "fedbo request, version 2";
+const PURPOSE: &str = "fedbo request, version 3";
 
-/// The signature of a request, with the signer and the time by the signer's clock.
+/// Largest allowed counter of a request.
+pub const COUNTER_MAX: u64 = u64::MAX >> 1;
+
+/// Time and counter of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stamp {
+    /// Time by the signer's clock, in milliseconds since 1970 UTC.
+    pub time_ms: u64,
+    /// Larger than in every earlier request of the signer for its slot (INV-28). 0 in requests
+    /// without a counter: before the signer has a slot, and in read-only requests for a study's
+    /// status.
+    pub counter: u64,
+}
+
+/// Signature of a request, with its signer and stamp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RequestSignature {
     /// The key of the signer.
     pub key: PublicKey,
-    /// The time of signing, in milliseconds since 1970 UTC.
-    pub time_ms: u64,
-    /// Over the receiver's key, method, target, time and body.
+    /// Time of signing, and counter.
+    pub stamp: Stamp,
+    /// Signature over the receiver's key, method, target, time, counter and body.
     pub signature: Signature,
 }
 
-/// Headers that do not say who signed a request.
+/// Error when headers do not identify the signer of a request.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HeadersUnreadable {
-    /// One is missing: the request is not signed.
+    /// A header is missing: the request is not signed.
     #[error(
-        "the request has no header {header}: it is to be signed, with {HEADER_KEY}, {HEADER_TIME} and {HEADER_SIGNATURE}"
+        "the request has no header {header}: it must be signed, with {HEADER_KEY}, {HEADER_TIME}, {HEADER_COUNTER} and {HEADER_SIGNATURE}"
     )]
     Missing {
-        /// Its name.
+        /// Name of the header.
         header: &'static str,
     },
-    /// One is not in hexadecimal.
+    /// A header is not in hexadecimal.
     #[error("header {header}: {source}")]
     Hex {
-        /// Its name.
+        /// Name of the header.
         header: &'static str,
         /// The reason.
         source: HexUnreadable,
     },
-    /// The time is no number in its shortest form.
+    /// The time is not a number in its shortest form.
     #[error(
         "header {HEADER_TIME}: expected milliseconds since 1970 UTC as decimal digits without leading zeros, at most {max}",
         max = u64::MAX
     )]
     Time,
+    /// The counter is not a number in its shortest form.
+    #[error(
+        "header {HEADER_COUNTER}: expected decimal digits without leading zeros, at most {COUNTER_MAX}"
+    )]
+    Counter,
 }
 
 /// The clocks of an agent and its coordinator differ by more than [`CLOCK_TOLERANCE_MS`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClockDiffers {
-    /// The agent's clock when it signed, milliseconds since 1970 UTC.
+    /// Agent's clock at the time of signing, in milliseconds since 1970 UTC.
     pub agent_ms: u64,
-    /// The coordinator's when it read the request.
+    /// Coordinator's clock when it read the request.
     pub coordinator_ms: u64,
 }
 
-/// Signs a request to the owner of the key `to`: to anybody else it says nothing.
+/// Signs a request to the owner of the key `to`; any other receiver rejects it.
 ///
-/// The target is path and query as they are sent, from `/v1/` on: what a proxy puts before it is not signed. `time_ms` is the
-/// sender's clock, milliseconds since 1970 UTC.
+/// The target is the path and query as sent, from `/v1/` on. A prefix that a proxy adds is not
+/// signed.
 pub fn sign_request(
     key: &SigningKey,
     to: &PublicKey,
     method: &str,
     target: &str,
     body: &[u8],
-    time_ms: u64,
+    stamp: Stamp,
 ) -> RequestSignature {
     let hash = sha256(body);
-    let time = time_ms.to_string();
+    let (time, counter) = (stamp.time_ms.to_string(), stamp.counter.to_string());
+    let stamped = [time.as_bytes(), counter.as_bytes()];
     RequestSignature {
         key: key.public(),
-        time_ms,
-        signature: key.sign(PURPOSE, &parts(to, method, target, &time, &hash)),
+        stamp,
+        signature: key.sign(PURPOSE, &parts(to, method, target, stamped, &hash)),
     }
 }
 
 impl RequestSignature {
-    /// Reads the values of the headers [`HEADER_KEY`], [`HEADER_TIME`] and [`HEADER_SIGNATURE`].
+    /// Reads the values of the headers [`HEADER_KEY`], [`HEADER_TIME`], [`HEADER_COUNTER`] and [`HEADER_SIGNATURE`].
     ///
     /// # Errors
-    /// If one is missing or not in its one form.
+    /// If one is missing or not in its canonical form.
     pub fn from_headers(
         key: Option<&str>,
         time: Option<&str>,
+        counter: Option<&str>,
         signature: Option<&str>,
     ) -> Result<Self, HeadersUnreadable> {
         let present = |header, value: Option<_>| value.ok_or(HeadersUnreadable::Missing { header });
         let key: &str = present(HEADER_KEY, key)?;
         let time: &str = present(HEADER_TIME, time)?;
+        let counter: &str = present(HEADER_COUNTER, counter)?;
         let signature: &str = present(HEADER_SIGNATURE, signature)?;
+        let in_range = |counter: &u64| *counter <= COUNTER_MAX;
         let hex = |header| move |source| HeadersUnreadable::Hex { header, source };
         Ok(Self {
             key: key.parse().map_err(hex(HEADER_KEY))?,
-            time_ms: decimal(time).ok_or(HeadersUnreadable::Time)?,
+            stamp: Stamp {
+                time_ms: decimal(time).ok_or(HeadersUnreadable::Time)?,
+                counter: decimal(counter).filter(in_range).ok_or(HeadersUnreadable::Counter)?,
+            },
             signature: signature.parse().map_err(hex(HEADER_SIGNATURE))?,
         })
     }
 
-    /// That the key signed this request to the owner of the key `to`. Whether the key may send it, and whether the time is near, is for others to say.
+    /// Checks that the key signed this request to the owner of the key `to`. The caller checks the
+    /// key's permissions and the time.
     ///
     /// # Errors
     /// If it did not.
@@ -124,18 +156,21 @@ impl RequestSignature {
         body: &[u8],
     ) -> Result<(), BadSignature> {
         let hash = sha256(body);
-        let time = self.time_ms.to_string();
-        let parts = parts(to, method, target, &time, &hash);
+        let Stamp { time_ms, counter } = self.stamp;
+        let (time, counter) = (time_ms.to_string(), counter.to_string());
+        let parts = parts(to, method, target, [time.as_bytes(), counter.as_bytes()], &hash);
         self.key.verify(PURPOSE, &parts, &self.signature)
     }
 
-    /// That the sender's clock is near the coordinator's, `now_ms` in milliseconds since 1970 UTC.
+    /// Checks the sender's clock against the coordinator's, `now_ms` in milliseconds since 1970
+    /// UTC.
     ///
     /// # Errors
     /// If they differ by more than [`CLOCK_TOLERANCE_MS`].
     pub fn check_time(&self, now_ms: u64) -> Result<(), ClockDiffers> {
-        if self.time_ms.abs_diff(now_ms) > CLOCK_TOLERANCE_MS {
-            return Err(ClockDiffers { agent_ms: self.time_ms, coordinator_ms: now_ms });
+        let agent_ms = self.stamp.time_ms;
+        if agent_ms.abs_diff(now_ms) > CLOCK_TOLERANCE_MS {
+            return Err(ClockDiffers { agent_ms, coordinator_ms: now_ms });
         }
         Ok(())
     }
@@ -164,19 +199,19 @@ fn parts<'a>(
     to: &'a PublicKey,
     method: &'a str,
     target: &'a str,
-    time: &'a str,
+    [time, counter]: [&'a [u8]; 2],
     hash: &'a [u8],
-) -> [&'a [u8]; 5] {
-    [&to.0, method.as_bytes(), target.as_bytes(), time.as_bytes(), hash]
+) -> [&'a [u8]; 6] {
+    [&to.0, method.as_bytes(), target.as_bytes(), time, counter, hash]
 }
 
-/// A number in its shortest decimal form.
+/// Parses a number in its shortest decimal form.
 fn decimal(text: &str) -> Option<u64> {
     text.parse().ok().filter(|number: &u64| number.to_string() == text)
 }
 
-/// Date and time of milliseconds since 1970, in the Gregorian calendar (H. Hinnant, "chrono-compatible low-level date
-/// algorithms", `civil_from_days`).
+/// Formats milliseconds since 1970 as date and time in the Gregorian calendar (H. Hinnant,
+/// "chrono-compatible low-level date algorithms", `civil_from_days`).
 fn utc(time_ms: u64) -> String {
     const DAYS_OF_400_YEARS: u64 = 146_097;
     let (seconds, ms) = (time_ms / 1000, time_ms % 1000);
@@ -185,7 +220,7 @@ fn utc(time_ms: u64) -> String {
     let (era, day) = (day / DAYS_OF_400_YEARS, day % DAYS_OF_400_YEARS);
     let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
     let day = day - (365 * year + year / 4 - year / 100);
-    let month = (5 * day + 2) / 153; // from March on
+    let month = (5 * day + 2) / 153; // counted from March
     let day = day - (153 * month + 2) / 5 + 1;
     let (year, month) = match month {
         0..10 => (era * 400 + year, month + 3),
@@ -199,7 +234,7 @@ fn utc(time_ms: u64) -> String {
 mod tests {
     use super::*;
 
-    /// Against `date -u -d @N`.
+    /// Compares with `date -u -d @N`.
     #[test]
     fn times_are_shown_as_dates() {
         for (time_ms, text) in [

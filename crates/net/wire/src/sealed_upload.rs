@@ -1,4 +1,5 @@
-//! An agent's delivery in a round of a secure sum: one vector in two shares, each sealed for one server.
+//! An agent's upload in a round of a secure sum: one vector in two shares, each sealed for one
+//! server.
 
 use std::fmt;
 
@@ -12,49 +13,49 @@ use crate::{Digest, UploadUnreadable};
 ///          sealed for the helper
 /// ```
 ///
-/// Numbers have their little end first; the sizes of the last three follow from the study's configuration.
+/// Numbers are little-endian. The study's configuration fixes the sizes of the last three parts.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SealedUpload {
     /// [`config_digest`](crate::config_digest) of the study.
     pub config: Digest,
-    /// Hash of the feature map that it was made with.
+    /// Hash of the feature map of the vector.
     pub map: Digest,
     /// The agent's slot.
     pub slot: u32,
-    /// Round it belongs to.
+    /// Round of the upload.
     pub round: u64,
-    /// The report's name.
+    /// Identifier of the report.
     pub nonce: [u8; 16],
-    /// The part that both servers see.
+    /// The public share, which both servers see.
     pub public: Vec<u8>,
-    /// The leader's share, which it alone can open.
+    /// The leader's sealed share, which only the leader can open.
     pub for_leader: Vec<u8>,
-    /// The helper's share, which it alone can open.
+    /// The helper's sealed share, which only the helper can open.
     pub for_helper: Vec<u8>,
 }
 
-/// Bytes of the parts of a report, which the study's configuration fixes.
+/// Sizes of the parts of a report in bytes, which the study's configuration fixes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SealedSizes {
     /// M, which the header repeats.
     pub n_features: u32,
-    /// Of the public share.
+    /// Size of the public share.
     pub public: usize,
-    /// Of the leader's sealed share.
+    /// Size of the leader's sealed share.
     pub for_leader: usize,
-    /// Of the helper's sealed share.
+    /// Size of the helper's sealed share.
     pub for_helper: usize,
 }
 
 const MAGIC: [u8; 4] = *b"FBSU";
 
 impl SealedUpload {
-    /// Size of the message: all uploads of a study have it.
+    /// Size of the message, the same for all uploads of a study.
     pub fn n_bytes(sizes: SealedSizes) -> usize {
         Header::SIZE + 16 + sizes.public + sizes.for_leader + sizes.for_helper
     }
 
-    /// The message.
+    /// Encodes the message.
     pub fn to_bytes(&self, n_features: u32) -> Vec<u8> {
         let header = Header {
             slot: self.slot,
@@ -71,10 +72,10 @@ impl SealedUpload {
         bytes
     }
 
-    /// Reads the message of a study with such parts. Nothing is allocated before the size is known to be right (INV-19).
+    /// Decodes a message with parts of these sizes. Checks the size before it allocates (INV-19).
     ///
     /// # Errors
-    /// If the bytes are not exactly such a message.
+    /// If the bytes are anything else.
     pub fn from_bytes(bytes: &[u8], sizes: SealedSizes) -> Result<Self, UploadUnreadable> {
         let expected = Self::n_bytes(sizes);
         let (header, mut fields) =

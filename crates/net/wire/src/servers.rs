@@ -1,74 +1,87 @@
-//! The messages between the two servers of a secure sum.
+//! Messages between the two servers of a secure sum.
 //!
-//! Each request is signed by the leader as any request is; each answer ends with the helper's signature of the request's digest and of the
-//! answer. Sizes of parts follow from the study's configuration.
+//! The leader signs each request like any other request. Each response ends with the helper's
+//! signature over the digest of the request and the response. Sizes of parts follow from the
+//! study's configuration.
+//!
+//! A helper draws a session when it begins to serve a study, and answers requests of this session
+//! only. A replay of requests recorded earlier therefore gets no answer (INV-28).
 
 use std::fmt;
 
 use crate::fields::Fields;
 use crate::{
-    BadSignature, Digest, LAYOUT_VERSION, LedgerEntry, PublicKey, Signature, SigningKey, digest,
+    BadSignature, Digest, LAYOUT_VERSION, LedgerEntry, PublicKey, RoundKey, Signature, SigningKey,
+    digest,
 };
 
-/// Reports of a verification request at most.
+/// Maximum number of reports in a verification request.
 pub const REPORTS_MAX: usize = 500;
 
-/// Bytes that are no message between the servers of this study.
+/// Error when decoding bytes that are not a message between the servers of this study.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ServerMessageUnreadable {
-    /// They are of another kind, version, round or study, or of another length.
-    #[error("the message between the servers is not one of this study and round: its {field}")]
+    /// The message is of another kind, version, round or study, or has another length.
+    #[error("the message between the servers is not of this study and round: its {field}")]
     Field {
-        /// The field that is wrong.
+        /// Name of the wrong field.
         field: &'static str,
     },
-    /// The helper did not sign it, or not as the answer to what was asked.
-    #[error("the answer is not the helper's to what it was asked: {0}")]
+    /// The helper did not sign the response, or signed it for another request.
+    #[error("the answer is not the helper's answer to the request: {0}")]
     Signature(#[from] BadSignature),
 }
 
-/// A server's report of an agent, as the leader passes it on.
+/// An agent's report, as the leader passes it on to the helper.
 #[derive(Clone, PartialEq, Eq)]
 pub struct PassedReport {
     /// The agent's slot.
     pub slot: u32,
-    /// The report's name.
+    /// Identifier of the report.
     pub nonce: [u8; 16],
-    /// The part that both servers see.
+    /// The public share, which both servers see.
     pub public: Vec<u8>,
-    /// The helper's share, which it alone can open.
+    /// The helper's sealed share, which only the helper can open.
     pub for_helper: Vec<u8>,
-    /// The leader's share of the verification.
+    /// The leader's verifier share.
     pub verifier: Vec<u8>,
 }
 
-/// Bytes of the parts of a passed report, and of the answer to it.
+/// Sizes of the parts of a passed report and of its verdict, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PassedSizes {
-    /// Of the public share.
+    /// Size of the public share.
     pub public: usize,
-    /// Of the helper's sealed share.
+    /// Size of the helper's sealed share.
     pub for_helper: usize,
-    /// Of a share of the verification.
+    /// Size of a verifier share.
     pub verifier: usize,
-    /// Of the common answer.
+    /// Size of the verifier message, on which both servers agree.
     pub message: usize,
 }
 
-/// The place of a message: the study's configuration, and the round.
+/// 16 random bytes that a helper draws when it begins to serve a study.
+pub type Session = [u8; 16];
+
+/// Session in a request to open a round; the response holds the helper's session.
+pub const NO_SESSION: Session = [0; 16];
+
+/// Context of a message: the study's configuration, the round, the helper's session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SumPlace {
     /// [`config_digest`](crate::config_digest) of the study.
     pub config: Digest,
-    /// The round.
+    /// Round of the message.
     pub round: u64,
+    /// Session of the helper.
+    pub session: Session,
 }
 
-const HEADER_SIZE: usize = 4 + 2 + 2 + 8 + 32 + 4;
+const HEADER_SIZE: usize = 4 + 2 + 2 + 8 + 32 + 16 + 4;
 const SIGNATURE_SIZE: usize = 64;
 
 impl SumPlace {
-    /// Kind, version, place and a count.
+    /// Encodes kind, version, context and a count.
     fn header(self, kind: [u8; 4], n: usize) -> Vec<u8> {
         let mut bytes = Vec::new();
         bytes.extend(kind);
@@ -76,29 +89,38 @@ impl SumPlace {
         bytes.extend([0; 2]);
         bytes.extend(self.round.to_le_bytes());
         bytes.extend(self.config.0);
+        bytes.extend(self.session);
         bytes.extend(u32::try_from(n).unwrap_or(u32::MAX).to_le_bytes());
         bytes
     }
 
-    /// The count, and what follows the header.
+    /// Checks the header. Returns its count and the rest of the message.
     fn read(
         self,
         kind: [u8; 4],
         bytes: &[u8],
     ) -> Result<(u32, Fields<'_>), ServerMessageUnreadable> {
         let expected = self.header(kind, 0);
-        let names = [(0..4, "kind"), (4..8, "version"), (8..16, "round"), (16..48, "config")];
+        let names = [
+            (0..4, "kind"),
+            (4..8, "version"),
+            (8..16, "round"),
+            (16..48, "config"),
+            (48..64, "session"),
+        ];
         for (range, name) in names {
             if bytes.get(range.clone()) != expected.get(range) {
                 return Err(ServerMessageUnreadable::Field { field: name });
             }
         }
-        let mut fields = Fields(&bytes[48..]);
+        let mut fields = Fields(&bytes[64..]);
         let n = fields.u32().ok_or(ServerMessageUnreadable::Field { field: "count" })?;
         Ok((n, fields))
     }
 }
 
+const OPEN: [u8; 4] = *b"FBOQ";
+const OPENED: [u8; 4] = *b"FBOA";
 const VERIFY: [u8; 4] = *b"FBVQ";
 const VERDICTS: [u8; 4] = *b"FBVA";
 const CLOSE: [u8; 4] = *b"FBCQ";
@@ -106,10 +128,108 @@ const CLOSED: [u8; 4] = *b"FBCA";
 const REVEAL: [u8; 4] = *b"FBRQ";
 const ENTRIES: [u8; 4] = *b"FBRA";
 
-/// `FBVQ`: reports that the helper is to verify.
+/// `FBOQ`: the leader is about to begin a round.
+///
+/// It names the newest share of the helper that the leader knows: its round, and the helper's
+/// commitment to it.
 ///
 /// ```text
-/// header: kind 4 | version u16 | 0 u16 | round u64 | config 32 | n u32
+/// header | n × (round u64 | hash 32), n at most 1
+/// ```
+pub fn open_to_bytes(place: SumPlace, known: Option<(u64, Digest)>) -> Vec<u8> {
+    let mut bytes = place.header(OPEN, known.iter().len());
+    if let Some((round, hash)) = known {
+        bytes.extend(round.to_le_bytes());
+        bytes.extend(hash.0);
+    }
+    bytes
+}
+
+/// Maximum size of a request to open a round.
+pub fn open_size() -> usize {
+    HEADER_SIZE + 8 + 32
+}
+
+/// Decodes [`open_to_bytes`].
+///
+/// # Errors
+/// If the bytes are another message.
+pub fn open_from_bytes(
+    bytes: &[u8],
+    place: SumPlace,
+) -> Result<Option<(u64, Digest)>, ServerMessageUnreadable> {
+    let (n, mut fields) = place.read(OPEN, bytes)?;
+    let mut known = || match n {
+        0 => Some(None),
+        1 => Some(Some((fields.u64()?, Digest(fields.take()?)))),
+        _ => None,
+    };
+    let known = known().ok_or(ServerMessageUnreadable::Field { field: "known share" })?;
+    match fields.n_left() {
+        0 => Ok(known),
+        _ => Err(ServerMessageUnreadable::Field { field: "length" }),
+    }
+}
+
+/// The helper's response to a leader that opens a round.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OpenAnswer {
+    /// Session of all further messages.
+    pub session: Session,
+    /// Key of the round; `None` if the helper has closed the round.
+    pub key: Option<RoundKey>,
+}
+
+impl OpenAnswer {
+    /// `FBOA`: the header, the session, n × (key 32 | signature of the key 64), n at most 1, the
+    /// signature.
+    pub fn to_bytes(&self, place: SumPlace, (key, request): (&SigningKey, &[u8])) -> Vec<u8> {
+        let mut bytes = place.header(OPENED, self.key.iter().len());
+        bytes.extend(self.session);
+        if let Some(key) = &self.key {
+            bytes.extend(key.key);
+            bytes.extend(key.signature.0);
+        }
+        signed(bytes, key, request)
+    }
+
+    /// Maximum size of a response.
+    pub fn size_max() -> usize {
+        HEADER_SIZE + 16 + 32 + 64 + SIGNATURE_SIZE
+    }
+
+    /// Decodes [`OpenAnswer::to_bytes`]. The caller checks the signature of the key itself.
+    ///
+    /// # Errors
+    /// If the bytes are another message, or not the helper's response to this request.
+    pub fn from_bytes(
+        bytes: &[u8],
+        place: SumPlace,
+        (helper, request): (&PublicKey, &[u8]),
+    ) -> Result<Self, ServerMessageUnreadable> {
+        let bytes = verified(bytes, helper, request)?;
+        let (n, mut fields) = place.read(OPENED, bytes)?;
+        let mut read = || {
+            let session = fields.take()?;
+            let key = match n {
+                0 => None,
+                1 => Some(RoundKey {
+                    round: place.round,
+                    key: fields.take()?,
+                    signature: Signature(fields.take()?),
+                }),
+                _ => return None,
+            };
+            (fields.n_left() == 0).then_some(Self { session, key })
+        };
+        read().ok_or(ServerMessageUnreadable::Field { field: "key" })
+    }
+}
+
+/// `FBVQ`: reports for the helper to verify.
+///
+/// ```text
+/// header: kind 4 | version u16 | 0 u16 | round u64 | config 32 | session 16 | n u32
 /// n × (slot u32 | nonce 16 | public share | sealed for the helper | the leader's share of the verification)
 /// ```
 pub fn verify_to_bytes(place: SumPlace, reports: &[PassedReport]) -> Vec<u8> {
@@ -124,16 +244,16 @@ pub fn verify_to_bytes(place: SumPlace, reports: &[PassedReport]) -> Vec<u8> {
     bytes
 }
 
-/// Bytes of a request with so many reports.
+/// Size of a request with `n` reports.
 pub fn verify_size(sizes: PassedSizes, n: usize) -> usize {
     let one = 4 + 16 + sizes.public + sizes.for_helper + sizes.verifier;
     HEADER_SIZE + n.saturating_mul(one)
 }
 
-/// Reads [`verify_to_bytes`]. Nothing is allocated that the bytes do not pay for (INV-19).
+/// Decodes [`verify_to_bytes`]. Checks the size before it allocates (INV-19).
 ///
 /// # Errors
-/// If it is another message.
+/// If the bytes are another message.
 pub fn verify_from_bytes(
     bytes: &[u8],
     place: SumPlace,
@@ -153,10 +273,11 @@ pub fn verify_from_bytes(
     (0..n).map(|_| report().ok_or_else(wrong)).collect()
 }
 
-/// The helper's answer to a report: the common answer of its verification, or none if it is refused.
+/// The helper's verdict on a report: the verifier message, or `None` if the report is refused.
 pub type Verdict = Option<Vec<u8>>;
 
-/// `FBVA`: the header, then for each report u8 (1 if it is valid) and the common answer, all zero if it is not; then the signature.
+/// `FBVA`: the header, then for each report u8 (1 if it is valid) and the verifier message (zeros
+/// if it is not), then the signature.
 pub fn verdicts_to_bytes(
     place: SumPlace,
     (key, request): (&SigningKey, &[u8]),
@@ -174,10 +295,10 @@ pub fn verdicts_to_bytes(
     signed(bytes, key, request)
 }
 
-/// Reads [`verdicts_to_bytes`].
+/// Decodes [`verdicts_to_bytes`].
 ///
 /// # Errors
-/// If it is another message, or not the helper's answer to this request.
+/// If the bytes are another message, or not the helper's response to this request.
 pub fn verdicts_from_bytes(
     bytes: &[u8],
     place: SumPlace,
@@ -202,22 +323,22 @@ pub fn verdicts_from_bytes(
     (0..n).map(|_| verdict().ok_or(ServerMessageUnreadable::Field { field: "verdict" })).collect()
 }
 
-/// `FBCQ`: the slots whose vectors are in the round's sum; the header, then n × slot u32, ascending.
+/// `FBCQ`: the slots of the round's sum; the header, then n × slot u32, ascending.
 pub fn close_to_bytes(place: SumPlace, slots: &[u32]) -> Vec<u8> {
     let mut bytes = place.header(CLOSE, slots.len());
     slots.iter().for_each(|slot| bytes.extend(slot.to_le_bytes()));
     bytes
 }
 
-/// Bytes of a request with so many slots.
+/// Size of a request with `n` slots.
 pub fn close_size(n: usize) -> usize {
     HEADER_SIZE + n.saturating_mul(4)
 }
 
-/// Reads [`close_to_bytes`].
+/// Decodes [`close_to_bytes`].
 ///
 /// # Errors
-/// If it is another message.
+/// If the bytes are another message.
 pub fn close_from_bytes(
     bytes: &[u8],
     place: SumPlace,
@@ -229,7 +350,7 @@ pub fn close_from_bytes(
         .ok_or(ServerMessageUnreadable::Field { field: "slots" })
 }
 
-/// So many slots, ascending and below `n_slots`.
+/// Reads `n` slots, ascending and below `n_slots`.
 fn read_slots(fields: &mut Fields<'_>, n: u32, n_slots: u32) -> Option<Vec<u32>> {
     if fields.n_left() < 4 * u64::from(n) {
         return None;
@@ -240,25 +361,27 @@ fn read_slots(fields: &mut Fields<'_>, n: u32, n_slots: u32) -> Option<Vec<u32>>
     (ascend && slots.iter().all(|slot| *slot < n_slots)).then_some(slots)
 }
 
-/// The helper's answer to a close.
+/// The helper's response to a close request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CloseAnswer {
-    /// Its share over these slots is charged and stored; it is bound to it by a hash, which shows nothing of it.
+    /// The helper's share over these slots is charged and stored. A hash that reveals nothing of
+    /// the share commits the helper to it.
     Closed {
-        /// The slots, which may be those of an earlier request: a round is closed once.
+        /// Slots of the sum, possibly those of an earlier request: a round closes once.
         slots: Vec<u32>,
-        /// SHA-256 of the share and a secret.
+        /// SHA-256 of a secret salt and the share.
         commitment: Digest,
     },
-    /// It has no vectors of these slots, and has not closed.
+    /// The helper lacks the vectors of these slots, and has not closed the round.
     Missing {
-        /// The slots.
+        /// Slots without a vector.
         slots: Vec<u32>,
     },
 }
 
 impl CloseAnswer {
-    /// `FBCA`: the header, u8 (1 if the round is closed), the commitment or zeros, n × slot u32, the signature.
+    /// `FBCA`: the header, u8 (1 if the round is closed), the commitment or zeros, n × slot u32,
+    /// the signature.
     pub fn to_bytes(&self, place: SumPlace, (key, request): (&SigningKey, &[u8])) -> Vec<u8> {
         let (closed, slots, commitment) = match self {
             Self::Closed { slots, commitment } => (1, slots, *commitment),
@@ -271,15 +394,15 @@ impl CloseAnswer {
         signed(bytes, key, request)
     }
 
-    /// Bytes of an answer at most.
+    /// Maximum size of a response.
     pub fn size_max(n_slots: u32) -> usize {
         HEADER_SIZE + 1 + 32 + 4 * n_slots as usize + SIGNATURE_SIZE
     }
 
-    /// Reads [`CloseAnswer::to_bytes`].
+    /// Decodes [`CloseAnswer::to_bytes`].
     ///
     /// # Errors
-    /// If it is another message, or not the helper's answer to this request.
+    /// If the bytes are another message, or not the helper's response to this request.
     pub fn from_bytes(
         bytes: &[u8],
         place: SumPlace,
@@ -302,22 +425,23 @@ impl CloseAnswer {
     }
 }
 
-/// `FBRQ`: the leader's share of a round, which it is bound to from now on; the header with n bytes, the share.
+/// `FBRQ`: reveals the leader's share of a round, which commits the leader to it; the header with
+/// n = the share's size, the share.
 pub fn reveal_to_bytes(place: SumPlace, share: &[u8]) -> Vec<u8> {
     let mut bytes = place.header(REVEAL, share.len());
     bytes.extend(share);
     bytes
 }
 
-/// Bytes of a request with a share of so many bytes.
+/// Size of a request with a share of `share` bytes.
 pub fn reveal_size(share: usize) -> usize {
     HEADER_SIZE + share
 }
 
-/// Reads [`reveal_to_bytes`].
+/// Decodes [`reveal_to_bytes`].
 ///
 /// # Errors
-/// If it is another message.
+/// If the bytes are another message.
 pub fn reveal_from_bytes(
     bytes: &[u8],
     place: SumPlace,
@@ -330,12 +454,13 @@ pub fn reveal_from_bytes(
         .ok_or(ServerMessageUnreadable::Field { field: "share" })
 }
 
-/// An entry of the helper's ledger, with its signature of the chain up to it and of the leader's share that it answers.
+/// An entry of the helper's ledger. Its signature covers the chain up to the entry and the leader's
+/// share of the same round.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HelperEntry {
     /// The entry: its release is the helper's share.
     pub entry: LedgerEntry,
-    /// Digest of the leader's share of the round; all zero if the leader has shown none.
+    /// Digest of the leader's share of the round; zeros if the leader has not revealed one.
     pub leader_share: Digest,
     /// The helper's signature.
     pub signature: Signature,
@@ -343,18 +468,18 @@ pub struct HelperEntry {
 
 const ENTRY: &str = "fedbo helper entry, version 1";
 
-/// The digest by which the helper names the leader's share.
+/// Digest that identifies the leader's share in the helper's signature.
 pub fn share_digest(share: &[u8]) -> Digest {
     digest("fedbo share of a release, version 1", &[share])
 }
 
-/// The hash by which the helper is bound to its share before it sees the leader's.
+/// Hash that commits the helper to its share before it sees the leader's.
 pub fn commitment(salt: &[u8; 32], share: &[u8]) -> Digest {
     digest("fedbo commitment to a share, version 1", &[salt, share])
 }
 
 impl HelperEntry {
-    /// The entry at the end of a chain with this hash, signed.
+    /// Signs the entry at the end of the chain with this hash.
     pub fn new(
         key: &SigningKey,
         config: &Digest,
@@ -367,10 +492,10 @@ impl HelperEntry {
         Self { entry, leader_share, signature }
     }
 
-    /// Checks that the helper has signed the entry at the end of a chain with this hash.
+    /// Checks that the helper signed the entry at the end of the chain with this hash.
     ///
     /// # Errors
-    /// If it has not.
+    /// If it did not.
     pub fn verify(
         &self,
         helper: &PublicKey,
@@ -383,7 +508,8 @@ impl HelperEntry {
     }
 }
 
-/// `FBRA`: entries of the helper's ledger, in order; the header, 32 bytes of salt of the commitment of the round, the entries, the signature.
+/// `FBRA`: entries of the helper's ledger, in order; the header, the 32-byte salt of the round's
+/// commitment, the entries, the signature.
 ///
 /// ```text
 /// n × (seq u64 | round u64 | n_event u64 | event | n_release u64 | release | leader's share 32 | signature 64)
@@ -400,10 +526,10 @@ pub fn entries_to_bytes(
     signed(bytes, key, request)
 }
 
-/// Reads [`entries_to_bytes`]: the salt and the entries.
+/// Decodes [`entries_to_bytes`]: the salt and the entries.
 ///
 /// # Errors
-/// If it is another message, or not the helper's answer to this request.
+/// If the bytes are another message, or not the helper's response to this request.
 pub fn entries_from_bytes(
     bytes: &[u8],
     place: SumPlace,
@@ -452,7 +578,7 @@ impl HelperEntry {
     }
 }
 
-/// Bytes of a list of so many entries at most.
+/// Maximum size of a list of `n` entries.
 pub fn entries_size_max(n: u64, release_bytes_max: u64) -> u64 {
     let one = release_bytes_max.saturating_add(32 + crate::EVENT_BYTES_MAX + 32 + 64);
     n.saturating_mul(one).saturating_add((HEADER_SIZE + 32 + SIGNATURE_SIZE) as u64)

@@ -1,4 +1,4 @@
-//! Enrolment tokens: what an operator gives to a party, once, so that it can take a slot.
+//! Enrolment tokens: an operator gives one to a party, which takes a slot with it once.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,33 +9,39 @@ use zeroize::{Zeroize as _, Zeroizing};
 use crate::keys::sha256;
 use crate::{Digest, PublicKey, SigningKey, digest};
 
-/// A secret that takes a slot once, the key of the coordinator that gave it, and the digest of the study's configuration: who holds
-/// a token knows whom to believe, and what is agreed to (INV-11).
+/// A secret that takes a slot once, with the coordinator's key and the digest of the study's
+/// configuration.
 ///
-/// Its text is `fbt2_` and, in base64 for URLs without padding, the three in this order and the first four bytes of their SHA-256.
-/// Nothing shows the secret but this text, and it never travels: [`EnrolmentToken::key`] signs in its place.
+/// The key and the digest tell the holder which coordinator to trust and which configuration it
+/// agrees to (INV-11).
+///
+/// The text is `fbt2_` followed by unpadded URL-safe base64 of the three fields in this order and
+/// the first four bytes of their SHA-256. Only this text shows the secret, which is never sent:
+/// [`EnrolmentToken::key`] signs in its place.
 #[derive(Clone)]
 pub struct EnrolmentToken {
     /// 20 bytes from the system's generator.
     pub secret: [u8; 20],
-    /// The coordinator that accepts it, and signs what the agent will be given.
+    /// Key of the coordinator that accepts the token and signs everything that the agent receives.
     pub coordinator: PublicKey,
-    /// [`config_digest`](crate::config_digest) of the study: another configuration is none that the party agreed to.
+    /// [`config_digest`](crate::config_digest) of the study; the party agrees to no other
+    /// configuration.
     pub config: Digest,
 }
 
-/// A text that is no token. It says nothing of the text.
+/// Error when parsing a text that is not a token. It reveals nothing of the text.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TokenUnreadable {
-    /// It does not begin as a token does.
+    /// The text does not begin with the prefix of a token.
     #[error(
         "this is another kind of text: an enrolment token begins with \"fbt2_\"; ask the study's operator for it"
     )]
     OtherKind,
-    /// It is a token of version 1 of the protocol.
+    /// The token is from version 1 of the protocol.
     #[error(
-        "this enrolment token was made by an earlier version of fedbo and does not say to which configuration you agree; ask the \
-         study's operator for a new one, made by a coordinator of this version"
+        "this enrolment token was made by an earlier version of fedbo and does not contain the \
+         configuration that you agree to; ask the study's operator for a new one, made by a \
+         coordinator of this version"
     )]
     Earlier,
     /// Characters are missing.
@@ -43,18 +49,18 @@ pub enum TokenUnreadable {
         "the enrolment token was cut off: it has {found} of {TEXT_LENGTH} characters; copy it again, all of it"
     )]
     CutOff {
-        /// Characters there are.
+        /// Number of characters found.
         found: usize,
     },
-    /// There are too many.
+    /// There are too many characters.
     #[error(
-        "the enrolment token has {found} characters, expected {TEXT_LENGTH}: something else was copied with it; copy it alone"
+        "the enrolment token has {found} characters, expected {TEXT_LENGTH}: other text was copied with it; copy the token alone"
     )]
     TooLong {
-        /// Characters there are.
+        /// Number of characters found.
         found: usize,
     },
-    /// Characters are others than they were.
+    /// Some characters were changed.
     #[error(
         "the enrolment token was mistyped: its last characters do not fit the others; copy it again"
     )]
@@ -68,18 +74,20 @@ const EARLIER_PREFIX: &str = "fbt1_";
 const CHECK_SIZE: usize = 4;
 const SIZE: usize = 20 + 32 + 32 + CHECK_SIZE;
 
-/// Characters of the text: the prefix, and four for every three bytes, the last piece as short as it may be.
+/// Length of the text: the prefix, and four characters per three bytes without padding.
 const TEXT_LENGTH: usize = PREFIX.len() + (4 * SIZE).div_ceil(3);
 
 impl EnrolmentToken {
-    /// The key that the secret stands for. It signs that a slot is taken ([`EnrolRequest`](crate::EnrolRequest)); of it a coordinator
-    /// stores the public half, which takes no slot.
+    /// Derives a key from the secret. Its signature in an [`EnrolRequest`](crate::EnrolRequest)
+    /// takes the slot.
+    ///
+    /// A coordinator stores only the public half, which cannot take a slot.
     pub fn key(&self) -> SigningKey {
         let seed = digest("fedbo enrolment token, version 2", &[&self.secret]);
         SigningKey::from_seed(seed.0)
     }
 
-    /// The token as it is handed over.
+    /// Returns the text that is given to the party.
     pub fn to_text(&self) -> Zeroizing<String> {
         let mut bytes = Zeroizing::new([0; SIZE]);
         let (content, check) = bytes.split_at_mut(SIZE - CHECK_SIZE);
@@ -97,14 +105,14 @@ impl EnrolmentToken {
 impl FromStr for EnrolmentToken {
     type Err = TokenUnreadable;
 
-    /// White space around it is ignored.
+    /// Parses a token; surrounding white space is ignored.
     fn from_str(text: &str) -> Result<Self, TokenUnreadable> {
         let text = text.trim();
         if text.starts_with(EARLIER_PREFIX) {
             return Err(TokenUnreadable::Earlier);
         }
         let Some(encoded) = text.strip_prefix(PREFIX) else {
-            // The beginning of a prefix is a token of which little is left.
+            // A part of the prefix is a truncated token.
             let is_rest = !text.is_empty() && PREFIX.starts_with(text);
             return Err(if is_rest {
                 TokenUnreadable::CutOff { found: text.len() }
@@ -144,7 +152,7 @@ impl Drop for EnrolmentToken {
 }
 
 impl fmt::Debug for EnrolmentToken {
-    /// Prints nothing of the secret.
+    /// Omits the secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "EnrolmentToken {{ coordinator: {}, config: {} }}", self.coordinator, self.config)
     }

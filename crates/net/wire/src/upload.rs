@@ -1,4 +1,5 @@
-//! An agent's delivery in a round: one weight sample, in a message whose size the configuration fixes (INV-12).
+//! An agent's upload of a round: one weight sample, in a message of a size that the configuration
+//! fixes (INV-12).
 
 use std::fmt;
 
@@ -13,43 +14,43 @@ use crate::{Digest, LAYOUT_VERSION, ProblemCode};
 /// "FBUP" | version u16 | 0 u16 | slot u32 | n_features u32 | round u64 | config 32 | map 32 | weights 8·M
 /// ```
 ///
-/// Numbers have their little end first; weights are IEEE 754 binary64.
+/// Numbers are little-endian; weights are IEEE 754 binary64.
 #[derive(Clone, PartialEq)]
 pub struct Upload {
     /// [`config_digest`](crate::config_digest) of the study.
     pub config: Digest,
-    /// Hash of the feature map that it was made with.
+    /// Hash of the feature map of the weights.
     pub map: Digest,
     /// The agent's slot.
     pub slot: u32,
-    /// Round it belongs to; 0 is the exchange before the first query.
+    /// Round of the upload; 0 is the exchange before the first query.
     pub round: u64,
     /// The M weights. Not checked to be finite here (INV-5).
     pub weights: Vec<f64>,
 }
 
-/// Bytes that are no upload of this study.
+/// Error when decoding bytes that are not an upload of this study.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UploadUnreadable {
-    /// They do not begin as an upload of this study does.
+    /// The bytes do not begin with this study's kind of upload.
     #[error("not an upload of this study: it does not begin with the bytes {expected}")]
     OtherKind {
-        /// The bytes with which one begins.
+        /// The first bytes expected.
         expected: &'static str,
     },
-    /// It is of another version.
+    /// The version is not supported.
     #[error("an upload of version {found}, supported: [{LAYOUT_VERSION}]")]
     Version {
-        /// Its version.
+        /// Version found.
         found: u16,
     },
-    /// Bytes that are zero in this version are not.
+    /// The reserved bytes are not zero.
     #[error("bytes 6 and 7 of an upload are zero in this version, here they are {found}")]
     Reserved {
         /// Their value.
         found: u16,
     },
-    /// Another number of weights than the study's.
+    /// The number of weights differs from the study's.
     #[error("the upload has {found} weights, the study uses {expected}")]
     Features {
         /// The number of weights in the header.
@@ -68,7 +69,7 @@ pub enum UploadUnreadable {
 }
 
 impl UploadUnreadable {
-    /// The problem that a coordinator answers with.
+    /// Returns the problem code of the coordinator's response.
     pub fn code(&self) -> ProblemCode {
         match self {
             Self::OtherKind { .. } | Self::Reserved { .. } => ProblemCode::BadRequest,
@@ -80,7 +81,7 @@ impl UploadUnreadable {
 
 const MAGIC: [u8; 4] = *b"FBUP";
 
-/// The beginning of every upload, of whichever kind.
+/// The header of every kind of upload.
 pub(crate) struct Header {
     pub(crate) slot: u32,
     pub(crate) n_features: u32,
@@ -105,7 +106,8 @@ impl Header {
         bytes
     }
 
-    /// Reads the header of a message of exactly so many bytes; returns what follows it.
+    /// Reads the header of a message of exactly `expected` bytes. Returns it with the rest of the
+    /// message.
     pub(crate) fn read<'a>(
         magic: [u8; 4],
         named: &'static str,
@@ -146,12 +148,13 @@ impl Header {
 }
 
 impl Upload {
-    /// Size of the message with M weights: all uploads of a study have it. `usize::MAX` where it would be larger.
+    /// Size of a message with M weights, the same for all uploads of a study; `usize::MAX` on
+    /// overflow.
     pub fn n_bytes(n_features: usize) -> usize {
         n_features.saturating_mul(8).saturating_add(Header::SIZE)
     }
 
-    /// The message. More than `u32::MAX` weights fit into none: then no decoder accepts what this returns.
+    /// Encodes the message. With more than `u32::MAX` weights, no decoder accepts the result.
     pub fn to_bytes(&self) -> Vec<u8> {
         let n_features = u32::try_from(self.weights.len()).unwrap_or(u32::MAX);
         let header = Header {
@@ -169,11 +172,11 @@ impl Upload {
         bytes
     }
 
-    /// Reads the message of a study with M = `n_features`. Every bit of the weights is kept. Nothing is allocated before the
-    /// size is known to be right (INV-19).
+    /// Decodes a message of a study with M = `n_features`, keeping every bit of the weights. Checks
+    /// the size before it allocates (INV-19).
     ///
     /// # Errors
-    /// If the bytes are not exactly such a message.
+    /// If the bytes are anything else.
     pub fn from_bytes(bytes: &[u8], n_features: u32) -> Result<Self, UploadUnreadable> {
         let expected = Self::n_bytes(n_features as usize);
         let (header, mut fields) = Header::read(MAGIC, "FBUP", bytes, (n_features, expected))?;
@@ -184,7 +187,8 @@ impl Upload {
     }
 }
 
-/// The weights are overwritten when it goes (INV-16); who takes them out answers for them.
+/// Overwrites the weights when dropped (INV-16). A caller that takes them out must clear them
+/// itself.
 impl Drop for Upload {
     fn drop(&mut self) {
         self.weights.zeroize();

@@ -1,10 +1,10 @@
-//! JSON as it travels.
+//! Tests of the JSON bodies.
 
 use std::collections::BTreeSet;
 
 use fedbo_wire::{
-    Accepted, Digest, EnrolRequest, Enrolled, EnrolmentToken, JSON_REQUEST_BYTES_MAX, Problem,
-    ProblemCode, PublicKey, RotateRequest, SigningKey, StudyState, StudyStatus,
+    Accepted, Account, Digest, EnrolRequest, Enrolled, EnrolmentToken, JSON_REQUEST_BYTES_MAX,
+    Problem, ProblemCode, PublicKey, RotateRequest, RoundKey, SigningKey, StudyState, StudyStatus,
 };
 use serde_json::{from_str, to_string};
 
@@ -69,6 +69,13 @@ fn answers_may_gain_keys() {
     assert!(from_str::<Accepted>(&newer(&accepted)).is_ok());
     assert!(from_str::<Accepted>("{\"status\":\"refused\"}").is_err());
 
+    let key = SigningKey::from_seed([3; 32]);
+    let account = Account::new(&key, key.public(), 5, Vec::new());
+    let of_key = format!(
+        "{{\"key\":\"{}\",\"time_ms\":5,\"studies\":[],\"proof\":\"{}\"}}",
+        account.key, account.proof
+    );
+    let round_key = RoundKey::new(&key, &Digest([4; 32]), 4, [5; 32]);
     let status = StudyStatus {
         study: "wine".to_owned(),
         state: StudyState::Running,
@@ -78,11 +85,15 @@ fn answers_may_gain_keys() {
         head: "2:00".to_owned(),
         time_ms: 5,
         elapsed_ms: Some(7),
+        round_key: Some(round_key),
+        account,
     };
     let text = to_string(&status).unwrap();
     assert_eq!(
         text,
-        "{\"study\":\"wine\",\"state\":\"running\",\"round\":4,\"rounds\":40,\"collects\":true,\"head\":\"2:00\",\"time_ms\":5,\"elapsed_ms\":7}"
+        format!(
+            "{{\"study\":\"wine\",\"state\":\"running\",\"round\":4,\"rounds\":40,\"collects\":true,\"head\":\"2:00\",\"time_ms\":5,\"elapsed_ms\":7,\"round_key\":\"{round_key}\",\"account\":{of_key}}}"
+        )
     );
     assert_eq!(from_str::<StudyStatus>(&newer(&text)).unwrap(), status);
 }
@@ -98,7 +109,7 @@ fn a_state_has_the_same_name_in_headers_and_bodies() {
     assert!("Running".parse::<StudyState>().is_err());
 }
 
-/// Agents in other languages know these by name and number: none changes within a version.
+/// Agents in other languages rely on these names and numbers, which never change within a version.
 #[test]
 fn problems_are_those_of_the_protocol() {
     let table = include_str!("../../../../docs/protocol.md");
@@ -121,7 +132,7 @@ fn problems_are_those_of_the_protocol() {
     assert!(from_str::<Problem>("{\"code\":\"other\",\"message\":\"\"}").is_err());
 }
 
-/// The message of a refusal by a hostile coordinator is one line wherever it is shown (INV-24).
+/// The message of a hostile coordinator's refusal is a single line (INV-24).
 #[test]
 fn a_message_is_one_line_as_it_is_read() {
     let hostile = format!("no\nerror: all is lost\u{1b}[2K\r\u{2028}{}", "x".repeat(9_999));

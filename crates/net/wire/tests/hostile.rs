@@ -1,10 +1,10 @@
-//! Bytes from an enemy: refused, or exactly one message (INV-19).
+//! Hostile bytes are refused, or are exactly one message (INV-19).
 
 #![expect(clippy::unwrap_used, reason = "a test fails where its data is not what it should be")]
 
 use fedbo_wire::{
     Content, Digest, EnrolmentToken, Handout, HandoutUnreadable, HelperEntry, LedgerEntry,
-    LedgerHead, Limits, PublicKey, RelayedMessage, SigningKey, Upload,
+    LedgerHead, Limits, PublicKey, RelayedMessage, RoundKey, Signature, SigningKey, Upload,
 };
 
 const LIMITS: Limits = Limits { n_features: 3, n_slots: 5, release_bytes_max: 40 };
@@ -48,14 +48,15 @@ fn handouts() -> [Handout; 3] {
                 helper: vec![HelperEntry {
                     entry: entry(8),
                     leader_share: Digest([6; 32]),
-                    signature: fedbo_wire::Signature([5; 64]),
+                    signature: Signature([5; 64]),
                 }],
+                key: Some(RoundKey { round: 6, key: [3; 32], signature: Signature([5; 64]) }),
             },
         ),
     ]
 }
 
-/// All strings that differ from this one in one bit.
+/// All strings that differ from `bytes` in one bit.
 fn flips(bytes: &[u8]) -> impl Iterator<Item = Vec<u8>> {
     (0..8 * bytes.len()).map(|bit| {
         let mut flipped = bytes.to_vec();
@@ -77,7 +78,7 @@ fn check_upload(bytes: &[u8], n_features: u32) -> bool {
     }
 }
 
-/// A handout that the coordinator signed, however strange it is.
+/// Signs the bytes as the coordinator. Returns true if they are accepted as a handout.
 fn check_signed(unsigned: &[u8], limits: Limits) -> bool {
     let key = key();
     let signature = key.sign("fedbo handout, version 1", &[unsigned]);
@@ -106,7 +107,8 @@ fn no_part_of_an_upload_is_one_and_no_flipped_bit_is_lost() {
     let longer = [&bytes[..], &[0]].concat();
     assert!(!check_upload(&longer, 3));
     let n_accepted = flips(&bytes).filter(|flipped| check_upload(flipped, 3)).count();
-    // Magic, version, zeros and number of weights have one value each; every other bit is content.
+    // Magic, version, reserved bytes and number of weights have one valid value; other bits are
+    // content.
     assert_eq!(n_accepted, 8 * (bytes.len() - 4 - 2 - 2 - 4));
 }
 
@@ -141,12 +143,12 @@ fn what_a_coordinator_signs_has_one_form() {
         }
         assert!(!check_signed(&[unsigned, &[0]].concat(), LIMITS));
         let n_accepted = flips(unsigned).filter(|flipped| check_signed(flipped, LIMITS)).count();
-        // Bits of round and config at least; not those of magic, version and lengths.
+        // Accepts changes of round and config at least, and none of magic, version and lengths.
         assert!(n_accepted > 8 * 40 && n_accepted < 8 * (unsigned.len() - 6));
     }
 }
 
-/// SplitMix64: bytes that follow no plan.
+/// SplitMix64, a generator of pseudo-random bytes.
 struct Noise(u64);
 
 impl Noise {
@@ -167,7 +169,7 @@ impl Noise {
         words.take(n.div_ceil(8)).flatten().take(n).collect()
     }
 
-    /// A sound message with some words overwritten: by lengths that promise too much, small numbers, or anything.
+    /// Overwrites some words of a valid message with huge lengths, small numbers or random values.
     fn distort(&mut self, bytes: &mut Vec<u8>) {
         for _ in 0..=self.below(3) {
             let word = match self.below(5) {
@@ -211,7 +213,7 @@ fn fuzz_upload(n_cases: u64) {
         let expected = if noise.below(20) == 0 { u32::MAX } else { n_features };
         n_accepted += u64::from(check_upload(&bytes, expected));
     }
-    assert!(n_accepted > n_cases / 100, "{n_accepted} of {n_cases}"); // so that sound ones are among them
+    assert!(n_accepted > n_cases / 100, "{n_accepted} of {n_cases}"); // valid uploads occur
 }
 
 fn fuzz_broadcast(n_cases: u64) {
@@ -246,7 +248,7 @@ fn broadcasts_of_any_bytes() {
     fuzz_broadcast(10_000);
 }
 
-/// Without a signature nothing is read, so this is quick.
+/// Fast, since unsigned bytes are refused before they are parsed.
 #[test]
 fn unsigned_broadcasts_and_texts_of_any_bytes() {
     let mut noise = Noise(3);

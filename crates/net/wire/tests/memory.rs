@@ -1,15 +1,17 @@
-//! Lengths that promise gigabytes: nothing is reserved for them, and no time is spent (INV-19). The only test of its process,
-//! whose address space is measured: other threads would change it.
+//! Claimed lengths of gigabytes cost neither memory nor time (INV-19).
+//!
+//! This is the only test of its process: it measures the address space, which other threads would
+//! change.
 
 use std::time::{Duration, Instant};
 
 use fedbo_wire::{Handout, Limits, SigningKey, Upload};
 
-/// The largest study there can be: nothing but the bytes that are there bounds a message.
+/// The largest possible study: only the bytes present bound a message.
 const LIMITS: Limits =
     Limits { n_features: u32::MAX, n_slots: u32::MAX, release_bytes_max: u64::MAX };
 
-/// The bytes of address space that a decoder may take at most. A length that was believed takes 2 GiB or more.
+/// Maximum address space that a decoder may take, in bytes. Trusting a length takes 2 GiB or more.
 const BOUND: u64 = 256 << 20;
 
 const LENGTHS: [u64; 7] =
@@ -22,7 +24,7 @@ fn header(kind: u8) -> Vec<u8> {
     bytes
 }
 
-/// Handouts in each of whose lengths stands each of these, followed by a few bytes.
+/// Returns handouts with each of these values in each of their lengths, followed by a few bytes.
 fn unsigned_handouts() -> Vec<Vec<u8>> {
     let long = |length: u64| length.to_le_bytes();
     let mut handouts = Vec::new();
@@ -45,7 +47,8 @@ fn unsigned_handouts() -> Vec<Vec<u8>> {
     handouts
 }
 
-/// Largest size of this process's address space so far, in bytes. `None` where the system does not say.
+/// Largest size of this process's address space so far, in bytes. `None` if the system does not
+/// report it.
 fn peak() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmPeak:"))?;
@@ -79,7 +82,7 @@ fn hostile_lengths_take_no_memory_and_no_time() {
     assert!(begun.elapsed() < Duration::from_secs(2));
     if let (Some(before), Some(after)) = (before, peak()) {
         assert!(after - before < BOUND, "from {before} to {after} bytes");
-        // So that it can fail: this is what would be seen.
+        // Shows that the bound detects a trusted length.
         let trusted: Vec<f64> = Vec::with_capacity(1 << 27);
         assert!(peak().unwrap() - before > BOUND);
         drop(trusted);

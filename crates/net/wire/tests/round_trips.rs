@@ -1,14 +1,14 @@
-//! Round trips: what is written reads back, and what is read is written the same.
+//! Round trips: decoding inverts encoding, and encoding inverts decoding.
 
 #![expect(clippy::unwrap_used, reason = "a test fails where its data is not what it should be")]
 
 use fedbo_wire::{
     Content, Digest, EnrolmentToken, Handout, HelperEntry, LedgerEntry, LedgerHead, Limits,
-    PublicKey, RelayedMessage, Signature, SigningKey, Upload,
+    PublicKey, RelayedMessage, RoundKey, Signature, SigningKey, Upload,
 };
 use proptest::prelude::*;
 
-/// Any bits at all: not-a-number with its payload included.
+/// Any bit pattern, including NaN with its payload.
 fn any_weight() -> impl Strategy<Value = f64> {
     any::<u64>().prop_map(f64::from_bits)
 }
@@ -73,7 +73,8 @@ fn any_shares() -> impl Strategy<Value = (Content, Limits)> {
         };
         let signed =
             |entry| HelperEntry { entry, leader_share: Digest(shown), signature: Signature(by) };
-        (Content::Shares { leader, helper: helper.into_iter().map(signed).collect() }, limits)
+        let helper = helper.into_iter().map(signed).collect();
+        (Content::Shares { leader, helper, key: None }, limits)
     })
 }
 
@@ -81,7 +82,11 @@ fn any_handout() -> impl Strategy<Value = (Handout, Limits)> {
     let content = prop_oneof![any_messages(), any_releases(), any_shares()];
     let head = (any::<u64>(), any::<[u8; 32]>());
     (any::<[u8; 32]>(), any::<u64>(), any::<bool>(), head, content).prop_map(
-        |(config, round, collects, (seq, hash), (content, limits))| {
+        |(config, round, collects, (seq, hash), (mut content, limits))| {
+            // One in two has the key of its round.
+            if let (Content::Shares { key, .. }, true) = (&mut content, collects) {
+                *key = Some(RoundKey { round, key: config, signature: Signature([3; 64]) });
+            }
             let head = match content {
                 Content::Messages { .. } => LedgerHead::NONE,
                 Content::Releases(_) | Content::Shares { .. } => LedgerHead { seq, hash },
@@ -92,7 +97,7 @@ fn any_handout() -> impl Strategy<Value = (Handout, Limits)> {
     )
 }
 
-/// Equal to the last bit.
+/// Compares bit for bit.
 fn same(one: &Content, other: &Content) -> bool {
     match (one, other) {
         (
@@ -133,7 +138,7 @@ proptest! {
         let n_releases = match &handout.content {
             Content::Messages { .. } => 0,
             Content::Releases(entries) => entries.len() as u64,
-            Content::Shares { leader, helper } => leader.len().max(helper.len()) as u64,
+            Content::Shares { leader, helper, .. } => leader.len().max(helper.len()) as u64,
         };
         prop_assert!(bytes.len() as u64 <= limits.handout_bytes_max(n_releases));
         let read = Handout::from_bytes(&bytes, &key.public(), limits).unwrap();
@@ -170,5 +175,5 @@ fn sizes_saturate() {
     let all = Limits { n_features: u32::MAX, n_slots: u32::MAX, release_bytes_max: u64::MAX };
     assert_eq!(all.handout_bytes_max(u64::MAX), u64::MAX);
     let none = Limits { n_features: 0, n_slots: 0, release_bytes_max: 0 };
-    assert_eq!(none.handout_bytes_max(0), 88 + 16 + 64);
+    assert_eq!(none.handout_bytes_max(0), 88 + 16 + 96 + 64);
 }

@@ -1,16 +1,17 @@
-//! The messages between the two servers of a secure sum, and the card and the uploads that they need.
+//! Messages between the two servers of a secure sum, with their cards and uploads.
 
 use data_encoding::BASE64URL_NOPAD;
 use fedbo_wire::{
-    CardUnreadable, CloseAnswer, Digest, HelperEntry, LedgerEntry, PassedReport, PassedSizes,
-    SealedSizes, SealedUpload, ServerCard, ServerMessageUnreadable, SigningKey, SumPlace,
-    close_from_bytes, close_size, close_to_bytes, entries_from_bytes, entries_size_max,
-    entries_to_bytes, reveal_from_bytes, reveal_size, reveal_to_bytes, share_digest,
-    verdicts_from_bytes, verdicts_to_bytes, verify_from_bytes, verify_size, verify_to_bytes,
+    CardUnreadable, CloseAnswer, Digest, HelperEntry, LedgerEntry, OpenAnswer, PassedReport,
+    PassedSizes, RoundKey, SealedSizes, SealedUpload, ServerCard, ServerMessageUnreadable,
+    SigningKey, SumPlace, close_from_bytes, close_size, close_to_bytes, entries_from_bytes,
+    entries_size_max, entries_to_bytes, open_from_bytes, open_size, open_to_bytes,
+    reveal_from_bytes, reveal_size, reveal_to_bytes, share_digest, verdicts_from_bytes,
+    verdicts_to_bytes, verify_from_bytes, verify_size, verify_to_bytes,
 };
 use sha2::{Digest as _, Sha256};
 
-const PLACE: SumPlace = SumPlace { config: Digest([3; 32]), round: 7 };
+const PLACE: SumPlace = SumPlace { config: Digest([3; 32]), round: 7, session: [5; 16] };
 const SIZES: PassedSizes = PassedSizes { public: 5, for_helper: 9, verifier: 4, message: 3 };
 
 fn key(seed: u8) -> SigningKey {
@@ -27,7 +28,7 @@ fn report(slot: u32) -> PassedReport {
     }
 }
 
-/// A message is read in its own place alone, and no part of it, nor more, is one.
+/// A message is accepted only in its own context, and only with its exact length.
 fn whole<T>(
     bytes: &[u8],
     read: impl Fn(&[u8], SumPlace) -> Result<T, ServerMessageUnreadable>,
@@ -38,13 +39,14 @@ fn whole<T>(
     assert!(read(&[bytes, &[0]].concat(), PLACE).is_err());
     let other_round = SumPlace { round: 8, ..PLACE };
     let other_study = SumPlace { config: Digest([4; 32]), ..PLACE };
-    for other in [other_round, other_study] {
+    let other_session = SumPlace { session: [6; 16], ..PLACE };
+    for other in [other_round, other_study, other_session] {
         assert!(read(bytes, other).is_err());
     }
     read(bytes, PLACE).expect("the message itself")
 }
 
-/// No flipped bit of an answer is lost, and it answers one request alone.
+/// Every flipped bit of a response is detected, and the response answers only its own request.
 fn signed<T>(bytes: &[u8], read: impl Fn(&[u8], &[u8], u8) -> Result<T, ServerMessageUnreadable>) {
     for bit in 0..8 * bytes.len() {
         let mut changed = bytes.to_vec();
@@ -56,14 +58,52 @@ fn signed<T>(bytes: &[u8], read: impl Fn(&[u8], &[u8], u8) -> Result<T, ServerMe
 }
 
 #[test]
+fn a_round_is_opened_with_the_newest_share_that_is_known() {
+    for known in [None, Some((6, Digest([8; 32])))] {
+        let bytes = open_to_bytes(PLACE, known);
+        assert!(bytes.len() <= open_size());
+        assert_eq!(whole(&bytes, open_from_bytes), known);
+    }
+    let key = RoundKey::new(&self::key(2), &PLACE.config, PLACE.round, [4; 32]);
+    for key in [None, Some(key)] {
+        let answer = OpenAnswer { session: [9; 16], key };
+        let bytes = answer.to_bytes(PLACE, (&self::key(2), b"request"));
+        assert!(bytes.len() <= OpenAnswer::size_max());
+        let read = |bytes: &[u8], at, request: &[u8], by: u8| {
+            OpenAnswer::from_bytes(bytes, at, (&self::key(by).public(), request))
+        };
+        assert_eq!(whole(&bytes, |bytes, at| read(bytes, at, b"request", 2)), answer);
+        signed(&bytes, |bytes, request, by| read(bytes, PLACE, request, by));
+    }
+}
+
+/// A key is signed by the helper for one study and one round.
+#[test]
+fn a_key_of_a_round_is_signed_for_its_place() {
+    let made = RoundKey::new(&key(2), &PLACE.config, 7, [4; 32]);
+    made.verify(&key(2).public(), &PLACE.config).unwrap();
+    assert!(made.verify(&key(3).public(), &PLACE.config).is_err());
+    assert!(made.verify(&key(2).public(), &Digest([0; 32])).is_err());
+    for other in [RoundKey { round: 8, ..made }, RoundKey { key: [5; 32], ..made }] {
+        assert!(other.verify(&key(2).public(), &PLACE.config).is_err());
+    }
+    let text = made.to_string();
+    assert_eq!((text.len(), text.parse()), (208, Ok(made)));
+    assert!(
+        text[1..].parse::<RoundKey>().is_err() && text.to_uppercase().parse::<RoundKey>().is_err()
+    );
+    assert_eq!(serde_json::from_str::<RoundKey>(&format!("{text:?}")).unwrap(), made);
+}
+
+#[test]
 fn reports_are_passed_on_whole() {
     let reports = vec![report(4), report(2)];
     let bytes = verify_to_bytes(PLACE, &reports);
     assert_eq!(bytes.len(), verify_size(SIZES, 2));
     assert_eq!(whole(&bytes, |bytes, at| verify_from_bytes(bytes, at, SIZES)), reports);
-    // A count that the bytes do not pay for allocates nothing (INV-19).
+    // A count that exceeds the bytes allocates nothing (INV-19).
     let mut many = bytes;
-    many[48..52].copy_from_slice(&u32::MAX.to_le_bytes());
+    many[64..68].copy_from_slice(&u32::MAX.to_le_bytes());
     assert!(verify_from_bytes(&many, PLACE, SIZES).is_err());
 }
 
@@ -171,7 +211,7 @@ fn a_card_is_its_owners_and_no_character_of_it_may_change() {
     for other in ["", "fbs1_", &text[..50], "fbt2_AAAA", &format!("{text}A")] {
         assert_eq!(other.parse::<ServerCard>(), Err(CardUnreadable::OtherKind));
     }
-    // Somebody puts keys of its own beside the owner's key.
+    // An attacker puts its own keys beside the owner's key.
     let bytes = |card: &ServerCard| {
         let text = card.to_string();
         BASE64URL_NOPAD.decode(text.strip_prefix("fbs1_").unwrap().as_bytes()).unwrap()

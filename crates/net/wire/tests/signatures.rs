@@ -1,16 +1,16 @@
-//! Tests of what a signature covers, what clocks may differ by, and what is never shown.
+//! Tests of the bytes that signatures cover, of clock tolerance, and of secrets in outputs.
 
 use fedbo_wire::{
     BadSignature, CLOCK_TOLERANCE_MS, ChainBroken, Digest, EnrolRequest, EnrolmentToken,
     HexUnreadable, LedgerEntry, LedgerHead, PublicKey, RelayedMessage, RotateRequest, SigningKey,
-    Upload, digest, sign_request,
+    Stamp, Upload, digest, sign_request,
 };
 
 fn key() -> SigningKey {
     SigningKey::from_seed([0xA5; 32])
 }
 
-/// No two purposes and lists of parts are signed or hashed alike.
+/// Different purposes or lists of parts have different signatures and hashes.
 #[test]
 fn nothing_moves_between_parts() {
     let lists: [(&str, &[&[u8]]); 8] = [
@@ -34,10 +34,14 @@ fn nothing_moves_between_parts() {
     }
 }
 
+fn stamp(time_ms: u64) -> Stamp {
+    Stamp { time_ms, counter: 3 }
+}
+
 #[test]
 fn a_request_is_signed_with_all_that_matters() {
     let to = SigningKey::from_seed([2; 32]).public();
-    let signed = sign_request(&key(), &to, "PUT", "/v1/a?b=c", b"body", 12);
+    let signed = sign_request(&key(), &to, "PUT", "/v1/a?b=c", b"body", stamp(12));
     assert_eq!(signed.verify(&to, "PUT", "/v1/a?b=c", b"body"), Ok(()));
     for (method, target, body) in [
         ("PU", "T/v1/a?b=c", &b"body"[..]),
@@ -49,12 +53,15 @@ fn a_request_is_signed_with_all_that_matters() {
     ] {
         assert_eq!(signed.verify(&to, method, target, body), Err(BadSignature));
     }
-    // A request to one coordinator is none to another.
+    // A request to one coordinator is not valid for another.
     let elsewhere = SigningKey::from_seed([4; 32]).public();
     let moved = signed.verify(&elsewhere, "PUT", "/v1/a?b=c", b"body");
     assert_eq!(moved, Err(BadSignature));
     let mut other = signed;
-    other.time_ms += 1;
+    other.stamp.time_ms += 1;
+    assert_eq!(other.verify(&to, "PUT", "/v1/a?b=c", b"body"), Err(BadSignature));
+    let mut other = signed;
+    other.stamp.counter += 1;
     assert_eq!(other.verify(&to, "PUT", "/v1/a?b=c", b"body"), Err(BadSignature));
     let mut other = signed;
     other.key = SigningKey::from_seed([1; 32]).public();
@@ -63,7 +70,7 @@ fn a_request_is_signed_with_all_that_matters() {
 
 #[test]
 fn clocks_may_differ_by_five_minutes() {
-    let signed = |time| sign_request(&key(), &key().public(), "GET", "/v1/", b"", time);
+    let signed = |time| sign_request(&key(), &key().public(), "GET", "/v1/", b"", stamp(time));
     let now = 1_700_000_000_000;
     for time in [now, now - CLOCK_TOLERANCE_MS, now + CLOCK_TOLERANCE_MS] {
         assert_eq!(signed(time).check_time(now), Ok(()));
@@ -133,7 +140,7 @@ fn entries_follow_their_head_by_number() {
     assert_eq!(after.to_string().split_once(':').unwrap().0, "6");
 }
 
-/// The ledger's own known entry: the same hash from the same bytes.
+/// The known entry of the ledger's own tests has the same hash here.
 #[test]
 fn the_hash_of_a_known_entry_is_the_ledgers() {
     let start = LedgerHead { seq: 0, hash: [7; 32] };
@@ -144,7 +151,7 @@ fn the_hash_of_a_known_entry_is_the_ledgers() {
     );
 }
 
-/// Secrets and weights are in no output but the one that is made to hold them.
+/// Secrets and weights occur only in outputs that are made to hold them.
 #[test]
 fn canary_grep() {
     let token = EnrolmentToken {
@@ -182,10 +189,10 @@ fn canary_grep() {
             assert!(!output.contains(word), "{word} in {output}");
         }
     }
-    assert!(secret_text.contains("paWl") && key_text.contains("a5a5")); // so that it can fail
+    assert!(secret_text.contains("paWl") && key_text.contains("a5a5")); // recognizable
 }
 
-/// The check covers every bit, itself included.
+/// The checksum covers every bit, including its own.
 #[test]
 fn no_token_with_one_other_character_is_accepted() {
     let token = EnrolmentToken {

@@ -1,14 +1,14 @@
-//! The examples of `docs/protocol-vectors.json`, which a program in another language made.
+//! The examples of `docs/protocol-vectors.json`, made by a program in another language.
 
 #![expect(clippy::unwrap_used, reason = "a test fails where its data is not what it should be")]
 
 use fedbo_wire::{
-    CharterParts, Content, CoordinatorProof, Digest, EnrolRequest, EnrolmentToken, Handout,
-    HandoutUnreadable, HeadersUnreadable, HelperEntry, KeyUnreadable, LedgerEntry, LedgerHead,
-    Limits, PeerIdentity, PeerReport, PublicKey, Receipt, RelayedMessage, ReportUnreadable,
-    RequestSignature, RotateRequest, SealedSizes, SealedUpload, ServerCard, SharedObservation,
-    Signature, SigningKey, TokenUnreadable, Upload, UploadUnreadable, config_digest, digest,
-    sign_config, sign_request, verify_config,
+    Account, CharterParts, Content, CoordinatorProof, Digest, EnrolRequest, EnrolmentToken,
+    Handout, HandoutUnreadable, HeadersUnreadable, HelperEntry, KeyUnreadable, LedgerEntry,
+    LedgerHead, Limits, PeerIdentity, PeerReport, PublicKey, Receipt, RelayedMessage,
+    ReportUnreadable, RequestSignature, RotateRequest, RoundKey, SealedSizes, SealedUpload,
+    ServerCard, SharedObservation, Signature, SigningKey, Stamp, TokenUnreadable, Upload,
+    UploadUnreadable, config_digest, digest, sign_config, sign_request, verify_config,
 };
 use serde_json::Value;
 
@@ -37,7 +37,7 @@ fn array<const N: usize>(case: &Value, key: &str) -> [u8; N] {
     bytes(case, key).try_into().unwrap()
 }
 
-/// A number of 64 bits.
+/// Parses a 64-bit number.
 fn long(case: &Value, key: &str) -> u64 {
     text(case, key).parse().unwrap()
 }
@@ -117,8 +117,9 @@ fn requests() {
     for case in cases("good", "requests") {
         let (method, target) = (text(&case, "method"), text(&case, "target"));
         let body = bytes(&case, "body");
-        let time = long(&case, "fedbo-time");
-        let made = sign_request(&key(&case, "seed"), &to(&case), method, target, &body, time);
+        let stamp =
+            Stamp { time_ms: long(&case, "fedbo-time"), counter: long(&case, "fedbo-counter") };
+        let made = sign_request(&key(&case, "seed"), &to(&case), method, target, &body, stamp);
         assert_eq!(made.key.to_string(), text(&case, "fedbo-key"));
         assert_eq!(made.signature.to_string(), text(&case, "fedbo-signature"));
         let read = headers(&case).unwrap();
@@ -130,6 +131,7 @@ fn requests() {
             Err(HeadersUnreadable::Missing { .. }) => "missing",
             Err(HeadersUnreadable::Hex { .. }) => "hex",
             Err(HeadersUnreadable::Time) => "time",
+            Err(HeadersUnreadable::Counter) => "counter",
             Ok(read) => {
                 let body = bytes(&case, "body");
                 let verified =
@@ -149,6 +151,7 @@ fn headers(case: &Value) -> Result<RequestSignature, HeadersUnreadable> {
     RequestSignature::from_headers(
         case["fedbo-key"].as_str(),
         case["fedbo-time"].as_str(),
+        case["fedbo-counter"].as_str(),
         case["fedbo-signature"].as_str(),
     )
 }
@@ -217,6 +220,18 @@ fn rotations() {
         assert_eq!(request.key.to_string(), text(&case, "key"));
         assert_eq!(request.proof.to_string(), text(&case, "proof"));
         assert_eq!(request.verify(study, slot, &old), Ok(()));
+    }
+}
+
+#[test]
+fn accounts() {
+    for case in cases("good", "accounts") {
+        let coordinator = key(&case, "seed");
+        let account: Account = serde_json::from_value(case["account"].clone()).unwrap();
+        assert_eq!(account.verify(&coordinator.public(), &account.key), Ok(()));
+        let Account { key, time_ms, studies, .. } = account.clone();
+        assert_eq!(Account::new(&coordinator, key, time_ms, studies), account);
+        assert_eq!(serde_json::to_value(&account).unwrap(), case["account"]);
     }
 }
 
@@ -345,6 +360,7 @@ fn handouts() {
             (Some(_), Some(helper)) => Content::Shares {
                 leader: entries(&case["releases"]),
                 helper: helper.iter().map(helper_entry).collect(),
+                key: case["key"].as_str().map(|text| text.parse().unwrap()),
             },
             (Some(_), None) => Content::Releases(entries(&case["releases"])),
             _ => Content::Messages {
@@ -385,7 +401,7 @@ fn handouts() {
     }
 }
 
-/// An entry that the helper of the examples has signed, at the end of its chain.
+/// Returns an entry at the end of its chain, signed by the helper of the examples.
 fn helper_entry(case: &Value) -> HelperEntry {
     let entry = entries(&Value::Array(vec![case.clone()])).remove(0);
     let (leader_share, signature) = (Digest(array(case, "leader_share")), array(case, "proof"));
@@ -406,7 +422,20 @@ fn entries_of_helpers() {
             n_verified += 1;
         }
     }
-    assert_eq!(n_verified, 3);
+    assert_eq!(n_verified, 4);
+}
+
+#[test]
+fn keys_of_rounds() {
+    for case in cases("good", "round_keys") {
+        let config = Digest(array(&case, "config"));
+        let made =
+            RoundKey::new(&key(&case, "seed"), &config, long(&case, "round"), array(&case, "key"));
+        assert_eq!(made.to_string(), text(&case, "text"));
+        let read: RoundKey = text(&case, "text").parse().unwrap();
+        assert_eq!(read, made);
+        read.verify(&key(&case, "seed").public(), &config).unwrap();
+    }
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! The interface of all accountants, and the kinds of accountants.
+//! The interface of all accountants, and their kinds.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,69 +6,71 @@ use std::str::FromStr;
 use super::event::{Adjacency, Delta, InvalidParameter, PrivacyEvent, Sampling};
 use super::{FixedSizeAccountant, MomentsAccountant, PldAccountant, RenyiAccountant};
 
-/// Composes the events of a study, in any order, and says what they cost together.
+/// Composes the events of a study, in any order, and bounds their joint cost.
 ///
-/// Events may be chosen adaptively: what a round releases may depend on all that was released before.
+/// Events may be chosen adaptively: each release may depend on all earlier ones.
 pub trait Accountant {
-    /// Returns its kind.
+    /// Returns the accountant's kind.
     fn kind(&self) -> AccountantKind;
 
     /// Adds `count` releases of `event`.
     ///
     /// # Errors
-    /// If nothing is proved about such an event, or there are too many; then nothing was added.
+    /// If the accountant proves nothing about this event, or there are too many; then nothing is
+    /// added.
     fn compose(&mut self, event: &PrivacyEvent, count: u64) -> Result<(), UnsupportedEvent>;
 
-    /// Releases composed so far.
+    /// Returns the number of composed releases.
     fn n_releases(&self) -> u64;
 
-    /// An upper bound on ε at this δ, rounded up; 0 before the first release.
+    /// Returns an upper bound on ε at this δ, rounded up; 0 before the first release.
     ///
     /// # Errors
     /// If no finite ε is proved.
     fn epsilon(&self, delta: Delta) -> Result<f64, Unproved>;
 
-    /// An upper bound on δ at this ε ≥ 0, rounded up and at most 1; 0 before the first release.
+    /// Returns an upper bound on δ at this ε ≥ 0, rounded up and at most 1; 0 before the first
+    /// release.
     ///
     /// # Errors
     /// If `epsilon` is negative or not finite, or nothing is proved.
     fn delta(&self, epsilon: f64) -> Result<f64, Unproved>;
 }
 
-/// An event that an accountant proves nothing about.
+/// An event without a proved bound.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum UnsupportedEvent {
-    /// It was derived for another way to sample.
+    /// The accountant was derived for another sampling scheme.
     #[error(
-        "the accountant {accountant} proves nothing about {sampling}: use the accountant {instead}"
+        "the accountant {accountant} does not support {sampling}; use the accountant {instead}"
     )]
     Sampling {
         /// The accountant.
         accountant: AccountantKind,
         /// The sampling of the event, in words.
         sampling: &'static str,
-        /// One that takes such events.
+        /// An accountant that accepts such events.
         instead: AccountantKind,
     },
-    /// The noise or the sample cannot be reduced to what the accountant knows.
+    /// The noise or the sample cannot be reduced to a supported form.
     #[error(transparent)]
     Parameter(#[from] InvalidParameter),
-    /// The bounds on rounding hold for fewer releases.
-    #[error("{found} releases are too many for the accountants: at most {limit}")]
+    /// The rounding bounds hold only for fewer releases.
+    #[error("{found} releases are too many for the accountants, at most {limit}")]
     TooMany {
-        /// The number of releases that there would be.
+        /// The resulting number of releases.
         found: u64,
-        /// The largest number of releases.
+        /// Maximum number of releases.
         limit: u64,
     },
 }
 
-/// Nothing is proved at this δ or ε.
+/// No bound is proved at this δ or ε.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum Unproved {
-    /// No finite ε.
+    /// No finite ε is proved.
     #[error(
-        "the accountant {accountant} proves no finite epsilon at delta = {delta:e}: take more noise or fewer rounds"
+        "the accountant {accountant} proves no finite epsilon at delta = {delta:e}; use more noise or fewer rounds"
     )]
     NoFiniteEpsilon {
         /// The accountant.
@@ -76,35 +78,35 @@ pub enum Unproved {
         /// The δ.
         delta: f64,
     },
-    /// Noise so small that the integrals are not evaluated.
+    /// The noise is so small that the integrals are not evaluated.
     #[error(
-        "noise multiplier = {multiplier} with sampling rate = {rate} is below {limit}, where nothing is worth proving: \
-         take more noise"
+        "noise multiplier = {multiplier} with sampling rate = {rate} is below {limit}, where no \
+         useful bound exists; use more noise"
     )]
     TooLittleNoise {
         /// z.
         multiplier: f64,
         /// q.
         rate: f64,
-        /// The smallest z that is evaluated with sampling.
+        /// The smallest supported z with sampling.
         limit: f64,
     },
-    /// An ε that is no ε.
+    /// The given ε is invalid.
     #[error("epsilon = {0} is not a finite number of at least 0")]
     Epsilon(f64),
 }
 
 impl Unproved {
-    /// Checks an ε that a caller gave.
+    /// Checks a caller's ε.
     pub(super) fn check(epsilon: f64) -> Result<(), Self> {
         if epsilon.is_finite() && epsilon >= 0.0 { Ok(()) } else { Err(Self::Epsilon(epsilon)) }
     }
 }
 
-/// The most releases that are composed: what the bounds on rounding were checked for.
+/// Maximum number of composed releases, for which the rounding bounds were checked.
 pub(super) const MAX_RELEASES: u64 = 1_000_000_000;
 
-/// `before` releases and `count` more.
+/// Returns the total of `before` releases and `count` more.
 pub(super) fn n_releases_after(before: u64, count: u64) -> Result<u64, UnsupportedEvent> {
     let found = before.saturating_add(count);
     if found > MAX_RELEASES {
@@ -114,24 +116,24 @@ pub(super) fn n_releases_after(before: u64, count: u64) -> Result<u64, Unsupport
     Ok(found)
 }
 
-/// The accountants by name.
+/// The kinds of accountants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum AccountantKind {
-    /// Privacy loss distributions, the figure that is reported: [`PldAccountant`].
+    /// Privacy loss distributions, which give the reported figure: [`PldAccountant`].
     Pld,
     /// Rényi divergences at real orders: [`RenyiAccountant`].
     Renyi,
     /// The moments accountant of the paper: [`MomentsAccountant`].
     Moments,
-    /// Samples of a fixed size, replace-one neighbours: [`FixedSizeAccountant`].
+    /// Samples of a fixed size, replace-one adjacency: [`FixedSizeAccountant`].
     FixedSize,
 }
 
 impl AccountantKind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Self; 4] = [Self::Pld, Self::Renyi, Self::Moments, Self::FixedSize];
 
-    /// Its name, as it is typed.
+    /// Returns the name, as typed by users.
     pub fn name(self) -> &'static str {
         match self {
             Self::Pld => "pld",
@@ -141,7 +143,7 @@ impl AccountantKind {
         }
     }
 
-    /// Returns the relation that makes two datasets neighbours in its claims.
+    /// Returns the adjacency of datasets in the accountant's claims.
     pub fn adjacency(self) -> Adjacency {
         match self {
             Self::Pld | Self::Renyi | Self::Moments => Adjacency::ZeroOut,
@@ -149,7 +151,7 @@ impl AccountantKind {
         }
     }
 
-    /// A new one, before the first release.
+    /// Creates an accountant of this kind without releases.
     pub fn accountant(self) -> Box<dyn Accountant + Send + Sync> {
         match self {
             Self::Pld => Box::new(PldAccountant::new()),
@@ -159,7 +161,7 @@ impl AccountantKind {
         }
     }
 
-    /// The refusal of a way to sample.
+    /// Returns the error for an unsupported sampling scheme.
     pub(super) fn refuses(self, sampling: &Sampling) -> UnsupportedEvent {
         let (sampling, instead) = match sampling {
             Sampling::Poisson(_) => ("independent coins (Poisson sampling)", Self::Pld),

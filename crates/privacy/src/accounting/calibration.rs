@@ -1,18 +1,19 @@
 //! Calibration to a budget: the least noise, the most rounds, the largest rate.
 
-use super::accountant::{AccountantKind, MAX_RELEASES, UnsupportedEvent};
+use super::accountant::{AccountantKind, MAX_RELEASES, Unproved, UnsupportedEvent};
 use super::composition::MIN_MULTIPLIER;
 use super::event::{
     Delta, InvalidParameter, Noise, NoiseMultiplier, PrivacyEvent, Sampling, SamplingRate, invalid,
 };
 
-/// Results are this close to the best, relatively.
+/// Relative precision of the results.
 const PRECISION: f64 = 1e-4;
-/// The ranges in which noise multipliers and rates are looked for.
-const MULTIPLIERS: (f64, f64) = (MIN_MULTIPLIER, 1e9);
+/// The search range of noise multipliers; with Poisson sampling it starts at [`MIN_MULTIPLIER`].
+const MULTIPLIERS: (f64, f64) = (1e-9, 1e9);
+/// The smallest rate in the search.
 const LEAST_RATE: f64 = 1e-12;
 
-/// A budget: the ε and the δ that may be spent.
+/// A budget: ε and δ.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Budget {
     epsilon: f64,
@@ -32,38 +33,41 @@ impl Budget {
         }
     }
 
-    /// The largest ε.
+    /// Returns the largest ε.
     pub fn epsilon(&self) -> f64 {
         self.epsilon
     }
 
-    /// The δ that goes with it.
+    /// Returns δ.
     pub fn delta(&self) -> Delta {
         self.delta
     }
 }
 
-/// A value that a budget allows, with what it costs.
+/// A value allowed by a budget, with its cost.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Calibrated<T> {
     /// The value.
     pub value: T,
-    /// ε of a last evaluation at this value: at most the budget's.
+    /// ε evaluated at this value; at most the budget's.
     pub epsilon: f64,
+    /// True if the search ended at its limit, so that the budget may allow more.
+    pub is_limit: bool,
 }
 
-/// No value fits.
+/// The error of a calibration without a result.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum CalibrationError {
-    /// Even the mildest is too dear.
+    /// Even the mildest value exceeds the budget.
     #[error(
-        "no {what} keeps epsilon at most {epsilon} at delta = {delta:e} by the accountant {accountant}: already {mildest} costs \
-         more; allow a larger epsilon or delta, or change the other settings"
+        "no {what} keeps epsilon at most {epsilon} at delta = {delta:e} with the accountant \
+         {accountant}: even {mildest} costs more; allow a larger epsilon or delta, or change the \
+         other settings"
     )]
     Impossible {
-        /// The quantity that was looked for.
+        /// The calibrated quantity.
         what: &'static str,
-        /// The mildest that was tried.
+        /// The mildest value tried.
         mildest: String,
         /// The budget's ε.
         epsilon: f64,
@@ -72,15 +76,20 @@ pub enum CalibrationError {
         /// The accountant.
         accountant: AccountantKind,
     },
-    /// The accountant takes no such events.
+    /// The accountant does not support these events.
     #[error(transparent)]
     Unsupported(#[from] UnsupportedEvent),
+    /// No bound is proved for any value tried.
+    #[error(transparent)]
+    Unproved(#[from] Unproved),
 }
 
-/// The smallest noise multiplier with which `rounds` rounds stay within `budget`, to 1e−4 of it.
+/// Returns the smallest noise multiplier with which `rounds` rounds stay within `budget`, to a
+/// relative precision of 1e−4. The search ends at 0.05 with Poisson sampling, below which no bound
+/// is proved, and at 1e−9 without.
 ///
 /// # Errors
-/// If there is none below 1e9, or the accountant takes no such sampling.
+/// If no multiplier up to 1e9 suffices, or the accountant does not support the sampling.
 pub fn smallest_multiplier(
     kind: AccountantKind,
     sampling: Sampling,
@@ -92,20 +101,25 @@ pub fn smallest_multiplier(
         let noise = Noise::Gaussian(multiplier(log).map_err(UnsupportedEvent::from)?);
         epsilon(kind, &PrivacyEvent { sampling, noise }, rounds, budget)
     };
-    let (least, most) = (MULTIPLIERS.0.ln(), MULTIPLIERS.1.ln());
-    // Mild is more noise: the search goes down from there.
+    let least = match sampling {
+        Sampling::Poisson(rate) if rate.get() < 1.0 => MIN_MULTIPLIER,
+        Sampling::Poisson(_) | Sampling::WithoutReplacement { .. } => MULTIPLIERS.0,
+    };
+    let (least, most) = (least.ln(), MULTIPLIERS.1.ln());
+    // More noise is milder, so the search goes down from the largest multiplier.
     let found = search(&cost, most, least, 0.0, budget.epsilon)?;
     let Some((log, epsilon)) = found else {
         return Err(impossible(kind, "noise multiplier", "1e9".to_owned(), budget));
     };
     let value = multiplier(log).map_err(UnsupportedEvent::from)?;
-    Ok(Calibrated { value, epsilon })
+    Ok(Calibrated { value, epsilon, is_limit: log <= least })
 }
 
-/// The largest rate of Poisson sampling with which `rounds` rounds stay within `budget`, to 1e−4 of it.
+/// Returns the largest Poisson sampling rate with which `rounds` rounds stay within `budget`, to a
+/// relative precision of 1e−4.
 ///
 /// # Errors
-/// If there is none above 1e−12, or the accountant takes no Poisson sampling.
+/// If no rate above 1e−12 suffices, or the accountant does not support Poisson sampling.
 pub fn largest_rate(
     kind: AccountantKind,
     multiplier: NoiseMultiplier,
@@ -118,18 +132,29 @@ pub fn largest_rate(
         let noise = Noise::Gaussian(multiplier);
         epsilon(kind, &PrivacyEvent { sampling, noise }, rounds, budget)
     };
+    // Without sampling the cost is known even if the noise is too small for any rate below 1.
+    let whole = cost(0.0)?;
+    if whole <= budget.epsilon {
+        return Ok(Calibrated { value: SamplingRate::ALL, epsilon: whole, is_limit: false });
+    }
     let found = search(&cost, LEAST_RATE.ln(), 0.0, -1.0, budget.epsilon)?;
     let Some((log, epsilon)) = found else {
+        if multiplier.get() < MIN_MULTIPLIER {
+            let (multiplier, limit) = (multiplier.get(), MIN_MULTIPLIER);
+            return Err(Unproved::TooLittleNoise { multiplier, rate: LEAST_RATE, limit }.into());
+        }
         return Err(impossible(kind, "sampling rate", format!("{LEAST_RATE:e}"), budget));
     };
     let value = rate(log).map_err(UnsupportedEvent::from)?;
-    Ok(Calibrated { value, epsilon })
+    // A rate of 1 includes every agent, so it is not a limit of the search.
+    Ok(Calibrated { value, epsilon, is_limit: false })
 }
 
-/// The largest number of rounds with such releases that stays within `budget`, to one round or 1e−4 of it; at most 1e9.
+/// Returns the largest number of rounds of such releases within `budget`, to one round or a
+/// relative precision of 1e−4. The search ends at 1e9.
 ///
 /// # Errors
-/// If one round is too many, or the accountant takes no such events.
+/// If one round exceeds the budget, or the accountant does not support these events.
 pub fn largest_rounds(
     kind: AccountantKind,
     event: &PrivacyEvent,
@@ -142,7 +167,7 @@ pub fn largest_rounds(
     }
     let mut bad = loop {
         if good.0 == MAX_RELEASES {
-            return Ok(Calibrated { value: good.0, epsilon: good.1 });
+            return Ok(Calibrated { value: good.0, epsilon: good.1, is_limit: true });
         }
         let next = (good.0 * 4).min(MAX_RELEASES);
         let epsilon = cost(next)?;
@@ -166,10 +191,10 @@ pub fn largest_rounds(
         }
         halve = bad.0 - good.0 > width / 2;
     }
-    Ok(Calibrated { value: good.0, epsilon: good.1 })
+    Ok(Calibrated { value: good.0, epsilon: good.1, is_limit: false })
 }
 
-/// ε of `rounds` such releases; infinite where nothing finite is proved.
+/// Returns ε of `rounds` such releases; infinite if no finite bound is proved.
 fn epsilon(
     kind: AccountantKind,
     event: &PrivacyEvent,
@@ -196,8 +221,8 @@ fn impossible(
     }
 }
 
-/// The point farthest from `mild` towards `harsh` where the cost is within `limit`, with its cost; none if there is none. All
-/// points are logarithms; `start` is a first guess.
+/// Returns the point farthest from `mild` towards `harsh` with a cost within `limit`, and its cost;
+/// `None` if there is none. All points are logarithms; `start` is an initial guess.
 fn search(
     cost: &impl Fn(f64) -> Result<f64, CalibrationError>,
     mild: f64,
@@ -208,7 +233,7 @@ fn search(
     let way = (harsh - mild).signum();
     let ahead = |a: f64, b: f64| (a - b) * way > 0.0;
     let (mut good, mut bad) = (None, None);
-    // Steps that double, away from the guess, until both a good and a bad point are known.
+    // Doubling steps away from the guess, until both a good and a bad point are known.
     let (mut at, mut step) = (start, 0.7);
     while good.is_none() || bad.is_none() {
         let epsilon = cost(at)?;
@@ -246,8 +271,8 @@ fn search(
     Ok(Some(good))
 }
 
-/// Returns the point at which the logarithm of the cost, taken as linear, meets that of `limit`. The point is moved a
-/// little towards the middle, so that both ends move.
+/// Returns the point at which the logarithm of the cost, interpolated linearly, equals that of
+/// `limit`. The point is shifted slightly towards the middle, so that both ends converge.
 fn between(ends: [f64; 2], costs: [f64; 2], limit: f64, halve: bool) -> f64 {
     let middle = 0.5 * (ends[0] + ends[1]);
     let logs = costs.map(|cost| (cost / limit).ln());
@@ -257,7 +282,7 @@ fn between(ends: [f64; 2], costs: [f64; 2], limit: f64, halve: bool) -> f64 {
     }
     let at = ends[0] + share.clamp(0.0, 1.0) * (ends[1] - ends[0]);
     let width = (ends[1] - ends[0]).abs();
-    // Half the wanted precision past the estimate, on the side of the middle.
+    // Shift past the estimate by about half the precision, on the side of the middle.
     let push = (0.4 * PRECISION).max(0.02 * width).min((middle - at).abs());
     at + push.copysign(middle - at)
 }

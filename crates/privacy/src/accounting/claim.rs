@@ -1,16 +1,17 @@
-//! Claims about a study's privacy, always stated in full.
+//! Complete claims about a study's privacy.
 
 use std::fmt;
 
 use super::accountant::{Accountant, AccountantKind, Unproved};
 use super::event::{Adjacency, Delta};
 
-/// The guarantee that a claim states.
+/// The guarantee stated by a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// Ours: integer sensitivity and exact noise.
+    /// fedbo's guarantee: integer sensitivity and exact noise.
     Default,
-    /// The paper's, for its reproduction: its mechanism on floats and its choice of δ.
+    /// The paper's guarantee, for its reproduction: its floating-point mechanism and its choice of
+    /// δ.
     Paper,
 }
 
@@ -23,28 +24,49 @@ impl fmt::Display for Mode {
     }
 }
 
-/// An ε with all that it needs to mean something (threat model, section 2).
+/// An ε with everything that it depends on (threat model, section 2).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Claim {
     /// An upper bound on ε.
     pub epsilon: f64,
-    /// The δ that goes with it.
+    /// The corresponding δ.
     pub delta: f64,
-    /// Releases that it covers.
+    /// Number of releases covered.
     pub n_releases: u64,
     /// The accountant that computed it.
     pub accountant: AccountantKind,
-    /// The relation that makes two datasets neighbours.
+    /// The adjacency of datasets.
     pub adjacency: Adjacency,
-    /// The guarantee that it states.
+    /// The stated guarantee.
     pub mode: Mode,
 }
 
+/// ε above which a claim gives little protection: e^10 is 22,026.
+const WEAK_EPSILON: f64 = 10.0;
+
 impl Claim {
-    /// Returns the claim that `accountant` proves at this δ.
+    /// Returns a plain-language warning if ε is so large that the claim gives little protection;
+    /// `None` for ε up to 10.
+    #[must_use]
+    pub fn warning(&self) -> Option<String> {
+        if self.epsilon <= WEAK_EPSILON {
+            return None;
+        }
+        let epsilon = rounded_up(self.epsilon);
+        let digits = self.epsilon / std::f64::consts::LN_10;
+        Some(format!(
+            "epsilon = {epsilon} protects hardly anybody: a conclusion about a party may be up to \
+             e^{epsilon} (about 10^{digits:.0}) times as likely as if it had sent nothing, so \
+             releases may give its data away; an epsilon of at most {WEAK_EPSILON} needs more \
+             noise (a larger noise_multiplier, a smaller privacy.epsilon), fewer releases or a \
+             lower sampling rate"
+        ))
+    }
+
+    /// Returns the claim proved by `accountant` at this δ.
     ///
     /// # Errors
-    /// If it proves nothing.
+    /// If the accountant proves no bound.
     pub fn of(accountant: &dyn Accountant, delta: Delta, mode: Mode) -> Result<Self, Unproved> {
         Ok(Self {
             epsilon: accountant.epsilon(delta)?,
@@ -57,7 +79,7 @@ impl Claim {
     }
 }
 
-/// One line; ε and δ with six digits, rounded up.
+/// Formats one line; ε and δ have six digits, rounded up.
 impl fmt::Display for Claim {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (epsilon, delta) = (rounded_up(self.epsilon), rounded_up(self.delta));
@@ -74,12 +96,12 @@ impl fmt::Display for Claim {
     }
 }
 
-/// At most six digits that matter, never less than the value.
+/// Formats at most six significant digits, rounded up.
 fn rounded_up(value: f64) -> String {
     let text = format!("{value:.5e}");
     let mut near: f64 = text.parse().unwrap_or(value);
     if near < value {
-        // One more in the last digit.
+        // Add one unit in the last digit.
         let exponent = text.split_once('e').and_then(|(_, exponent)| exponent.parse::<i32>().ok());
         let unit = 10_f64.powi(exponent.unwrap_or(0) - 5);
         near = format!("{:.5e}", near + unit).parse().unwrap_or(value);

@@ -1,4 +1,4 @@
-//! The events of a study, reduced to subsampled Gaussians and gathered by rate and multiplier.
+//! The events of a study, reduced to subsampled Gaussians and grouped by rate and multiplier.
 
 use std::collections::BTreeMap;
 
@@ -6,21 +6,24 @@ use super::accountant::{AccountantKind, Unproved, UnsupportedEvent, n_releases_a
 use super::event::{InvalidParameter, Noise, PrivacyEvent, Sampling, invalid};
 use super::subsampled::Subsampled;
 
-/// The smallest z that is evaluated together with sampling: below, one round alone costs ε of thousands.
+/// The smallest supported z with sampling: below it, a single round costs an ε of thousands.
 pub(super) const MIN_MULTIPLIER: f64 = 0.05;
-/// More noise than this counts as this much.
+/// Larger multipliers are reduced to this one.
 const MAX_MULTIPLIER: f64 = 1e12;
-/// A smaller rate counts as this one.
+/// Smaller rates are raised to this one.
 const MIN_RATE: f64 = 1e-30;
 
-/// The smallest variance of a discrete Gaussian, in squared lattice units, that is reduced to a continuous one.
+/// The smallest variance of a discrete Gaussian, in squared lattice units, for the reduction to a
+/// continuous one.
 const MIN_DISCRETE_VARIANCE: u128 = 100;
-/// The part of it, s², that the randomised rounding takes.
+/// The part s² of the variance used by the randomised rounding.
 const ROUNDING_VARIANCE: u128 = 9;
-/// η ≥ 2 Σ_{m≥1} exp(−2π² m² s²) = 1.44e−77: how far Σ_k exp(−(k − y)²/(2 s²)) is from s √(2π), relatively.
+/// η ≥ 2 Σ_{m≥1} exp(−2π² m² s²) = 1.44e−77: relative difference of Σ_k exp(−(k − y)²/(2 s²)) from
+/// s √(2π).
 const ROUNDING_DEFECT: f64 = 1.5e-77;
 
-/// A continuous Gaussian that a release's noise is a post-processing of, up to a factor e^{±defect} of its probabilities.
+/// A continuous Gaussian that yields a release's noise by post-processing, up to a factor
+/// e^{±defect} of its probabilities.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Reduced {
     /// z, rounded down.
@@ -30,20 +33,21 @@ pub(super) struct Reduced {
 }
 
 impl Reduced {
-    /// The noise as a continuous Gaussian relative to C (`ACCOUNTING.md`, "The lattice").
+    /// Reduces the noise to a continuous Gaussian relative to C (`ACCOUNTING.md`, "The lattice").
     pub(super) fn of(noise: &Noise) -> Result<Self, InvalidParameter> {
         match *noise {
             Noise::Gaussian(multiplier) => Ok(Self { multiplier: multiplier.get(), defect: 0.0 }),
             Noise::DiscreteGaussian { variance, bound, n_coordinates } => {
                 if variance < MIN_DISCRETE_VARIANCE {
                     let expected =
-                        "at least 100 squared lattice units: take a finer lattice or more noise";
+                        "at least 100 squared lattice units: use a finer lattice or more noise";
                     return Err(invalid("discrete noise variance", variance, expected));
                 }
                 if bound == 0 {
                     return Err(invalid("norm bound", bound, "above 0"));
                 }
-                // Each operation below is exact to 2⁻⁵² of its result; four of them, and one more for good measure.
+                // Each of the four operations has a relative error of at most 2⁻⁵²; 8 covers them
+                // with a margin.
                 let left = (variance - ROUNDING_VARIANCE) as f64;
                 let multiplier = left.sqrt() / bound as f64 * (1.0 - 8.0 * f64::EPSILON);
                 // 2 artanh η ≤ 2.1 η for each coordinate.
@@ -57,14 +61,14 @@ impl Reduced {
 /// Poisson-sampled Gaussian releases under zero-out adjacency.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Composition {
-    /// By the bits of (q, z), which order as the positive numbers do.
+    /// Number of releases by the bits of (q, z), which order like positive numbers.
     counts: BTreeMap<(u64, u64), u64>,
     n_releases: u64,
     defect: f64,
 }
 
 impl Composition {
-    /// Adds `count` releases; `kind` is who refuses.
+    /// Adds `count` releases; `kind` is used in errors.
     pub(super) fn add(
         &mut self,
         kind: AccountantKind,
@@ -87,17 +91,18 @@ impl Composition {
         Ok(())
     }
 
-    /// Releases so far.
+    /// Returns the number of releases so far.
     pub(super) fn n_releases(&self) -> u64 {
         self.n_releases
     }
 
-    /// Σ a: all probabilities of all releases together are right up to a factor e^{±this}. Rounded up.
+    /// Returns Σ a, rounded up: the joint probabilities of all releases are correct up to a factor
+    /// e^{±Σ a}.
     pub(super) fn defect(&self) -> f64 {
         self.defect * (1.0 + 1e-6)
     }
 
-    /// Σ q, rounded up: the probability that an agent is never sampled is at least 1 − this.
+    /// Returns Σ q, rounded up: an agent is never sampled with probability at least 1 − Σ q.
     pub(super) fn expected_participations(&self) -> f64 {
         let sum: f64 = self
             .counts
@@ -107,10 +112,10 @@ impl Composition {
         sum * (1.0 + 1e-9)
     }
 
-    /// The releases by (q, z); those without sampling as the one Gaussian that they are together.
+    /// Returns the releases by (q, z); those without sampling are combined into a single Gaussian.
     ///
     /// # Errors
-    /// If the noise is too little to be evaluated.
+    /// If the noise is too small to be evaluated.
     pub(super) fn parts(&self) -> Result<Vec<Subsampled>, Unproved> {
         let all = self.counts.iter().map(|(&(rate, multiplier), &count)| Subsampled {
             rate: f64::from_bits(rate),
@@ -140,16 +145,18 @@ impl Composition {
     }
 }
 
-/// The rate q and the noise multiplier z that stand for the releases of a class.
+/// The rate q and the noise multiplier z that represent the releases of a class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Representative {
-    /// The largest q and the smallest z among them: a pair that dominates each (`ACCOUNTING.md`, "Classes").
+    /// The largest q and the smallest z of the class, a pair that dominates each member
+    /// (`ACCOUNTING.md`, "Classes").
     Worst,
-    /// Their mean q and z: no bound, but a place to look at.
+    /// The mean q and z; not a bound, but useful for a search.
     Mean,
 }
 
-/// About `most` parts that stand for all: neighbours on a grid of ratios 1 + 2^−n, as fine as that number allows, are a class.
+/// Returns about `most` parts that represent all. Parts in the same cell of a grid of ratios
+/// 1 + 2^−n are a class; the grid is as fine as `most` allows.
 pub(super) fn gathered(
     parts: &[Subsampled],
     most: usize,

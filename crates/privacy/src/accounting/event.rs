@@ -1,16 +1,16 @@
-//! One release, as an accountant sees it.
+//! The description of one release for an accountant.
 
 use std::fmt;
 
-/// A parameter that no accountant can take.
+/// An invalid parameter.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("{name} = {value} is not {expected}")]
 pub struct InvalidParameter {
     /// The parameter's name.
     pub name: &'static str,
-    /// The value that was given.
+    /// The given value.
     pub value: String,
-    /// The values that are accepted, in words.
+    /// The accepted values, in words.
     pub expected: &'static str,
 }
 
@@ -27,7 +27,7 @@ pub(super) fn invalid(
 pub struct SamplingRate(f64);
 
 impl SamplingRate {
-    /// Everybody takes part.
+    /// Every agent takes part.
     pub const ALL: Self = Self(1.0);
 
     /// Checks the range.
@@ -42,7 +42,7 @@ impl SamplingRate {
         }
     }
 
-    /// The number.
+    /// Returns the number.
     pub fn get(self) -> f64 {
         self.0
     }
@@ -65,7 +65,7 @@ impl NoiseMultiplier {
         }
     }
 
-    /// The number.
+    /// Returns the number.
     pub fn get(self) -> f64 {
         self.0
     }
@@ -88,18 +88,19 @@ impl Delta {
         }
     }
 
-    /// The number.
+    /// Returns the number.
     pub fn get(self) -> f64 {
         self.0
     }
 }
 
-/// The sampling of the agents that take part in a round.
+/// The sampling of the agents of a round.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Sampling {
-    /// Each agent independently with probability q.
+    /// Each agent takes part independently with probability q.
     Poisson(SamplingRate),
-    /// Exactly `n_sampled` of `n_agents`, each such subset equally likely (the paper's Rényi variant, footnote 14).
+    /// Exactly `n_sampled` of `n_agents` agents, uniformly at random (the paper's Rényi variant,
+    /// footnote 14).
     WithoutReplacement {
         /// Size of the sample, at least 1 and at most `n_agents`.
         n_sampled: u32,
@@ -108,19 +109,19 @@ pub enum Sampling {
     },
 }
 
-/// The noise that is added to the sum.
+/// The noise added to the sum.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Noise {
-    /// N(0, (z C)² I) on the reals, C the largest norm of one agent's vector.
+    /// Continuous Gaussian noise N(0, (z C)² I), with C the largest norm of one agent's vector.
     Gaussian(NoiseMultiplier),
-    /// The discrete Gaussian: on each coordinate k ∈ ℤ with probability ∝ exp(−k²/(2 σ²)), vectors of integer coordinates
-    /// with squared norm at most K².
+    /// Discrete Gaussian noise: each coordinate is k ∈ ℤ with probability ∝ exp(−k²/(2 σ²)).
+    /// Vectors have integer coordinates and a squared norm of at most K².
     DiscreteGaussian {
         /// σ², in squared lattice units.
         variance: u128,
         /// K, the largest norm of one agent's vector in lattice units, above 0.
         bound: u64,
-        /// Coordinates of a release.
+        /// Number of coordinates of a release.
         n_coordinates: u64,
     },
 }
@@ -143,11 +144,12 @@ impl fmt::Display for Adjacency {
     }
 }
 
-/// One release of a subsampled Gaussian mechanism: all that an accountant needs, and nothing else.
+/// One release of a subsampled Gaussian mechanism, with exactly the parameters that an accountant
+/// needs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PrivacyEvent {
-    /// The sampling of the agents that take part.
+    /// The sampling of the agents.
     pub sampling: Sampling,
-    /// The noise that is added.
+    /// The added noise.
     pub noise: Noise,
 }

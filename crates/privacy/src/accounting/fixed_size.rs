@@ -7,34 +7,38 @@ use super::composition::Reduced;
 use super::event::{Delta, InvalidParameter, PrivacyEvent, Sampling, invalid};
 use super::renyi::{converted, rounded_up};
 
-/// The largest order that is looked at.
+/// The largest order evaluated.
 const MAX_ORDER: usize = 256;
 
 /// Accountant for samples of a fixed size: replace-one adjacency, Rényi divergences at integer orders.
 ///
-/// Replacing one agent's vectors moves a sum by at most 2C, so that a release with noise z C has the multiplier z/2 here (an
-/// event's multiplier is always relative to C). With ε(j) = 2j/z² the unsampled divergence and γ the sampled share, a release has
+/// Replacing one agent's vectors moves a sum by at most 2C, so a release with noise z C has the
+/// multiplier z/2 here (an event's multiplier is always relative to C).
+///
+/// Let ε(j) = 2j/z² be the unsampled divergence and γ the sampling ratio. A release satisfies
 /// (α − 1) D_α ≤ ln(1 + γ² C(α, 2) min{4(e^{ε(2)} − 1), 2e^{ε(2)}} + Σ_{j=3}^α 2 γ^j C(α, j) e^{(j − 1) ε(j)})
-/// (Wang, Balle and Kasiviswanathan 2019), and never more than the unsampled (α − 1) ε(α). Between integer orders (α − 1) D_α
-/// is convex, so that lines join the bounds. Conversion as in the Rényi accountant.
+/// (Wang, Balle and Kasiviswanathan 2019), and never exceeds the unsampled (α − 1) ε(α). The bounds
+/// are interpolated linearly between integer orders, because (α − 1) D_α is convex in α. Conversion
+/// as in the Rényi accountant.
 #[derive(Clone, Debug, Default)]
 pub struct FixedSizeAccountant {
-    /// By n sampled, n agents and the bits of z.
+    /// Number of releases by n sampled, n agents and the bits of z.
     counts: BTreeMap<(u32, u32, u64), u64>,
     n_releases: u64,
     defect: f64,
 }
 
 impl FixedSizeAccountant {
-    /// Before the first release.
+    /// Creates an accountant without releases.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// An upper bound on the Rényi divergence of the integer `order`, from 2 to 256, of all releases together.
+    /// Returns an upper bound on the Rényi divergence of the integer `order`, from 2 to 256, of all
+    /// releases together.
     ///
     /// # Errors
-    /// If the order is another.
+    /// If the order is out of range.
     pub fn divergence(&self, order: u32) -> Result<f64, InvalidParameter> {
         let index = order as usize;
         if !(2..=MAX_ORDER).contains(&index) {
@@ -43,7 +47,7 @@ impl FixedSizeAccountant {
         Ok(self.log_moments()[index - 1] / f64::from(order - 1))
     }
 
-    /// Bounds on (α − 1) D_α of all releases for α = 1, 2, ….
+    /// Returns bounds on (α − 1) D_α of all releases for α = 1, 2, ….
     fn log_moments(&self) -> Vec<f64> {
         let mut sums = vec![0.0; MAX_ORDER];
         for (&(n_sampled, n_agents, multiplier), &count) in &self.counts {
@@ -57,7 +61,7 @@ impl FixedSizeAccountant {
     }
 }
 
-/// (α − 1) D_α of one release for α = 1, 2, …; a share of 1 is no sampling.
+/// Returns bounds on (α − 1) D_α of one release for α = 1, 2, …; a `share` of 1 means no sampling.
 fn log_moments(share: f64, multiplier: f64) -> Vec<f64> {
     let unit = 2.0 / multiplier / multiplier;
     // (j − 1) ε(j)
@@ -87,7 +91,7 @@ fn log_moments(share: f64, multiplier: f64) -> Vec<f64> {
     found
 }
 
-/// (θ, K) for orders α = 1 + θ: integers, and tenths between the small ones.
+/// Returns (θ, K) for orders α = 1 + θ: integers, and tenths between the small ones.
 fn orders(log_moments: &[f64]) -> impl Iterator<Item = (f64, f64)> {
     log_moments.windows(2).enumerate().flat_map(|(index, ends)| {
         let n_steps = if index < 12 { 10 } else { 1 };

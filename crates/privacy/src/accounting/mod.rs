@@ -1,6 +1,7 @@
+//! Privacy accounting: upper bounds on the joint cost of releases.
 //!
-//! Start at [`Accountant`]; [`AccountantKind::Pld`] gives the figure that is reported. Claims, assumptions, proofs and the
-//! names of the tests stand in `ACCOUNTING.md` beside this crate.
+//! Start at [`Accountant`]; [`AccountantKind::Pld`] gives the reported figure. Claims, assumptions,
+//! proofs and the names of the tests are in `ACCOUNTING.md` beside this crate.
 
 mod accountant;
 mod calibration;

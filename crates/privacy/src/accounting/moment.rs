@@ -1,25 +1,26 @@
 //! Moments of the privacy loss, ln E exp(θ L), by the trapezoid rule.
 //!
-//! On an integrand that is analytic around the real line the rule's error falls as exp(−2πa/h), h the step and a the height of
-//! the strip (Trefethen and Weideman, 2014), so some fifty nodes give all digits. `ACCOUNTING.md`, "Moments", has the bound.
+//! For an integrand that is analytic in a strip around the real line, the rule's error falls as
+//! exp(−2πa/h), with step h and strip height a (Trefethen and Weideman, 2014). About fifty nodes
+//! give full precision. The bound is in `ACCOUNTING.md`, "Moments".
 
 use std::f64::consts::{LN_2, PI};
 
 use super::subsampled::{Direction, Subsampled};
 
-/// More nodes are not taken.
+/// Maximum number of nodes.
 const MAX_NODES: f64 = 50_000.0;
 
-/// ln E exp(θ L) of one release, with the variance of L under the law tilted by exp(θ L).
+/// ln E exp(θ L) of one release, and the variance of L under the distribution tilted by exp(θ L).
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Moment {
     /// K(θ) = ln E exp(θ L), rounded up: (α − 1) times the Rényi divergence of order α = θ + 1.
     pub(super) log: f64,
-    /// K''(θ), an estimate.
+    /// K''(θ), estimated.
     pub(super) variance: f64,
 }
 
-/// The sum over all releases.
+/// Returns the sum over all releases.
 pub(super) fn total(parts: &[Subsampled], direction: Direction, theta: f64) -> Moment {
     let mut sum = Moment::default();
     for part in parts {
@@ -30,7 +31,8 @@ pub(super) fn total(parts: &[Subsampled], direction: Direction, theta: f64) -> M
     sum
 }
 
-/// K(θ) of one release: ln E_Q[(P/Q)^β] with β = θ + 1 for [`Direction::Remove`] and β = −θ for [`Direction::Add`].
+/// Returns K(θ) of one release: ln E_Q[(P/Q)^β] with β = θ + 1 for [`Direction::Remove`] and β = −θ
+/// for [`Direction::Add`].
 pub(super) fn moment(part: &Subsampled, direction: Direction, theta: f64) -> Moment {
     let (q, z) = (part.rate, part.multiplier);
     let beta = match direction {
@@ -38,12 +40,12 @@ pub(super) fn moment(part: &Subsampled, direction: Direction, theta: f64) -> Mom
         Direction::Add => -theta,
     };
     let precision = 1.0 / (z * z);
-    // ln of the moment that P would have with q = 1.
+    // ln of P's moment for q = 1.
     let unsampled = 0.5 * theta * (theta + 1.0) * precision;
     if q >= 1.0 {
         return Moment { log: unsampled * (1.0 + 4.0 * f64::EPSILON), variance: precision };
     }
-    // A guess at the moment's excess over 1, to which the error is to be small.
+    // An estimate of the moment's excess over 1; the error must be small relative to it.
     let mut digits = 44.0
         - (0.5 * theta * (theta + 1.0) * q * q * precision.min(600.0).exp_m1())
             .abs()
@@ -55,7 +57,7 @@ pub(super) fn moment(part: &Subsampled, direction: Direction, theta: f64) -> Mom
             return by_convexity(q, theta, unsampled, precision);
         }
         let (found, excess) = grid.sum(part, direction, theta);
-        // What the rule and the left out tails may miss, over the excess.
+        // Error of the rule and the omitted tails, relative to the excess.
         let missed = (grid.log_missed - excess.abs().clamp(1e-300, 1.0).ln()).exp();
         if missed < 1e-13 || missed.is_nan() || digits > 2000.0 {
             let rounding = 1e-13 + missed;
@@ -70,8 +72,9 @@ pub(super) fn moment(part: &Subsampled, direction: Direction, theta: f64) -> Mom
     }
 }
 
-/// r^β ≤ 1 − q + q e^{βu}, as x^β is convex: ln E r^β ≤ ln(1 − q + q e^G), G the moment without sampling. For orders so large, or
-/// noise so little, that the integral would take very many nodes.
+/// Bounds the moment by convexity of x^β: r^β ≤ 1 − q + q e^{βu}, hence
+/// ln E r^β ≤ ln(1 − q + q e^G) with G the moment without sampling. Used if orders are so large, or
+/// noise is so small, that the integral would need very many nodes.
 fn by_convexity(q: f64, theta: f64, unsampled: f64, precision: f64) -> Moment {
     let log = if (-1.0..=0.0).contains(&theta) {
         0.0 // E r^β ≤ (E r)^β for β between 0 and 1
@@ -83,21 +86,22 @@ fn by_convexity(q: f64, theta: f64, unsampled: f64, precision: f64) -> Moment {
     Moment { log: log + 8.0 * f64::EPSILON * (1.0 + unsampled.abs()), variance: precision }
 }
 
-/// The nodes: multiples of a step within intervals around 0, 1 and β, outside of which nothing matters.
+/// The nodes: multiples of a step within intervals around 0, 1 and β; the integrand is negligible
+/// elsewhere.
 struct Grid {
     step: f64,
     intervals: Vec<(f64, f64)>,
-    /// ln of what the sum may miss.
+    /// ln of the error of the sum.
     log_missed: f64,
 }
 
 impl Grid {
     fn new(part: &Subsampled, beta: f64, unsampled: f64, digits: f64) -> Self {
         let (q, z) = (part.rate, part.multiplier);
-        // ln of the integral of |integrand| over a line in the strip, relative to the moment.
+        // ln of the integral of |integrand| along a line in the strip, relative to the moment.
         let size = (3.0 + 3.0 * beta.abs()).ln();
         let below_zero = (-beta).max(0.0);
-        // By how much the tails around 0 and β may exceed the moment, in logarithms.
+        // Logarithm of the largest ratio of the tails around 0 and β to the moment.
         let spread = if beta > 1.0 {
             unsampled.min(-beta * q.ln())
         } else {
@@ -106,8 +110,9 @@ impl Grid {
             let near_least = 0.5 * s * s + 3.0 + s.ln_1p();
             unsampled.min(below_zero * -(-q).ln_1p()).min(near_least).max(0.0)
         };
-        // Height of the strip, over z²: below π for a positive power, which is largest on the real line. A negative one grows by
-        // cos(height/2)^β at most, or as if x moved by z² ln cos(height).
+        // Height of the strip, over z²: below π for a positive power, which is largest on the real
+        // line. A negative power grows by at most cos(height/2)^β, or as if x moved by
+        // z² ln cos(height).
         let (highest, turned) = if below_zero > 0.0 {
             let one = (4.0 / below_zero.sqrt()).min(PI / 2.0);
             let sigmas = (2.0 * (digits + size + spread + 60.0)).sqrt();
@@ -122,7 +127,7 @@ impl Grid {
         };
         let wanted = digits + size + turned;
         let height = z * z * highest;
-        // exp(a²/(2z²) − 2πa/h) at the best a, or at the largest.
+        // exp(a²/(2z²) − 2πa/h) at the optimal a, or at the largest a.
         let free = z * PI * (2.0 / wanted).sqrt();
         let step = if 2.0 * PI * z * z / free <= height {
             free
@@ -130,7 +135,8 @@ impl Grid {
             2.0 * PI * height / (wanted + 0.5 * height * highest)
         };
         let reach = z * (2.0 * (wanted + spread)).sqrt();
-        // A negative power is at most (1 − q)^β times the density around 0, or the peak around β is as near.
+        // A negative power is at most (1 − q)^β times the density around 0, or its peak around β is
+        // as near.
         let mut centres = [0.0, 1.0, if beta < -reach { 0.0 } else { beta }];
         centres.sort_by(f64::total_cmp);
         let mut intervals: Vec<(f64, f64)> = Vec::with_capacity(3);
@@ -157,9 +163,10 @@ impl Grid {
         })
     }
 
-    /// The moment, and its excess over 1 as a sum of terms that are never negative: E[r^β − 1 − β(r − 1)], r = P/Q, E r = 1.
+    /// Returns the moment, and its excess over 1 as a sum of non-negative terms:
+    /// E[r^β − 1 − β(r − 1)], r = P/Q, E r = 1.
     fn sum(&self, part: &Subsampled, direction: Direction, theta: f64) -> (Moment, f64) {
-        // r^β Q is exp(θ L) times the law that the outcome is drawn from.
+        // r^β Q is exp(θ L) times the outcome's distribution.
         let power = match direction {
             Direction::Remove => theta + 1.0,
             Direction::Add => -theta,
@@ -187,7 +194,8 @@ impl Grid {
     }
 }
 
-/// e^l (r^β − 1 − β(r − 1)) for r = e^v, without cancellation and overflow; at least 0 for β outside `[0, 1]`.
+/// Returns e^l (r^β − 1 − β(r − 1)) for r = e^v, without cancellation or overflow; at least 0 for β
+/// outside `[0, 1]`.
 fn weighted_excess(l: f64, v: f64, direction: Direction, theta: f64) -> f64 {
     let beta = match direction {
         Direction::Remove => theta + 1.0,

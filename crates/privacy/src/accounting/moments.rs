@@ -6,26 +6,27 @@ use super::event::{Delta, PrivacyEvent};
 use super::renyi::rounded_up;
 use super::subsampled::{Subsampled, log_sum_exp};
 
-/// The largest λ that the paper's accountant looks at (Abadi et al. 2016).
+/// The largest λ that the paper's accountant evaluates (Abadi et al. 2016).
 const MAX_LAMBDA: u32 = 32;
 
 /// Moments accountant of DP-FTS-DE (after Abadi et al. 2016): zero-out adjacency, Poisson sampling.
 ///
 /// ε = min over λ = 1..32 of (Σ_t ln A_{λ+1} + ln(1/δ))/λ,
 /// A_a = Σ_k C(a, k) (1 − q)^{a−k} q^k exp((k² − k)/(2z²)).
-/// A bound that is looser than the Rényi accountant's: the same divergences, at integer orders and with a cruder conversion.
+/// Looser than the Rényi accountant: the same divergences, at integer orders and with a cruder
+/// conversion.
 #[derive(Clone, Debug, Default)]
 pub struct MomentsAccountant {
     events: Composition,
 }
 
 impl MomentsAccountant {
-    /// Before the first release.
+    /// Creates an accountant without releases.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// (λ, Σ_t ln A_{λ+1}) for each λ.
+    /// Returns (λ, Σ_t ln A_{λ+1}) for each λ.
     fn log_moments(&self) -> Result<impl Iterator<Item = (f64, f64)>, Unproved> {
         let parts = self.events.parts()?;
         Ok((1..=MAX_LAMBDA).map(move |lambda| {
@@ -79,7 +80,7 @@ impl Accountant for MomentsAccountant {
     }
 }
 
-/// ln A_order, at least 0.
+/// Returns ln A_order, at least 0.
 fn log_moment(part: &Subsampled, order: u32) -> f64 {
     let (q, z) = (part.rate, part.multiplier);
     let exponent = |k: f64| 0.5 * k * (k - 1.0) / z / z;
@@ -94,7 +95,8 @@ fn log_moment(part: &Subsampled, order: u32) -> f64 {
         terms.push(log_binomial + (a - k) * (-q).ln_1p() + k * q.ln() + exponent(k));
         log_binomial += ((a - k) / (k + 1.0)).ln();
     }
-    // A = 1 + what k ≥ 2 adds to the binomial sum of 1, each term of which is not negative.
+    // The binomial weights sum to 1, so A = 1 + the excess of the terms k ≥ 2, which are
+    // non-negative.
     let excess: f64 = (2..=order as usize)
         .map(|k| (terms[k] - exponent(k as f64)).exp() * exponent(k as f64).exp_m1())
         .sum();

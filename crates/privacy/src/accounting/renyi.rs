@@ -1,4 +1,4 @@
-//! Rényi divergences of the subsampled Gaussian at real orders, and what follows for (ε, δ).
+//! Rényi divergences of the subsampled Gaussian at real orders, and their conversion to (ε, δ).
 
 use super::accountant::{Accountant, AccountantKind, Unproved, UnsupportedEvent};
 use super::composition::{Composition, Representative, gathered};
@@ -6,31 +6,33 @@ use super::event::{Delta, PrivacyEvent};
 use super::moment::total;
 use super::subsampled::{Direction, Subsampled};
 
-/// The order is looked for with no more different releases than this, and then used for all.
+/// Maximum number of distinct releases in the search for the order, which is then used for all.
 const CLASSES: usize = 32;
-/// Orders above 1 that are looked at: α = 1 + θ for θ between these.
+/// The range of orders: α = 1 + θ for θ between these.
 const ORDERS: (f64, f64) = (1e-9, 1e15);
 
 /// Rényi accountant: zero-out adjacency, Poisson sampling, order optimized over the reals.
 ///
-/// The divergence of order α comes from numerical integration with a bound on its error, in both directions; divergences add
-/// over releases (Mironov 2017). Conversion: ε = D_α + ln((α − 1)/α) − (ln δ + ln α)/(α − 1) (Canonne, Kamath and Steinke
-/// 2020; Balle et al. 2020).
+/// The divergence of order α is integrated numerically with an error bound, in both directions.
+/// Divergences add over releases (Mironov 2017). Conversion:
+/// ε = D_α + ln((α − 1)/α) − (ln δ + ln α)/(α − 1) (Canonne, Kamath and Steinke 2020; Balle et al.
+/// 2020).
 #[derive(Clone, Debug, Default)]
 pub struct RenyiAccountant {
     events: Composition,
 }
 
 impl RenyiAccountant {
-    /// Before the first release.
+    /// Creates an accountant without releases.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// An upper bound on the Rényi divergence of `order` > 1 of all releases together, the larger of both directions.
+    /// Returns an upper bound on the Rényi divergence of `order` > 1 of all releases together, the
+    /// larger of both directions.
     ///
     /// # Errors
-    /// If the noise is too little to be evaluated.
+    /// If the noise is too small to be evaluated.
     pub fn divergence(&self, order: f64) -> Result<f64, Unproved> {
         let parts = self.events.parts()?;
         let theta = order - 1.0;
@@ -83,25 +85,25 @@ impl Accountant for RenyiAccountant {
     }
 }
 
-/// A number that is surely not below the exact result of the few operations that led to it.
+/// Rounds up a result of a few operations, so that it is at least the exact result.
 pub(super) fn rounded_up(value: f64) -> f64 {
     if value > 0.0 { value * (1.0 + 1e-12) } else { value }
 }
 
-/// The smallest ε over the order, one direction alone. It may be negative: then (0, δ) holds.
+/// Returns the smallest ε over the order, in one direction. If it is negative, (0, δ) holds.
 pub(super) fn smallest_epsilon(parts: &[Subsampled], direction: Direction, log_delta: f64) -> f64 {
     let of = |parts: &[Subsampled], theta: f64| {
         converted(total(parts, direction, theta).log, theta, log_delta)
     };
     let classes = gathered(parts, CLASSES, Representative::Mean);
-    // What a Gaussian loss of the same variance would take.
+    // The optimal order for a Gaussian loss of the same variance.
     let variance = total(&classes, direction, 0.0).variance.max(1e-290);
     let guess = (2.0 * (-log_delta).max(0.1) / variance).sqrt();
     let theta = smallest(|log_theta| of(&classes, log_theta.exp()), guess);
     of(parts, theta)
 }
 
-/// The smallest ln δ at `epsilon` over the order, one direction alone; at most 0.
+/// Returns the smallest ln δ at `epsilon` over the order, in one direction; at most 0.
 pub(super) fn smallest_delta(parts: &[Subsampled], direction: Direction, epsilon: f64) -> f64 {
     let of = |parts: &[Subsampled], theta: f64| {
         log_delta(total(parts, direction, theta).log, theta, epsilon)
@@ -119,13 +121,13 @@ pub(super) fn converted(moment: f64, theta: f64, log_delta: f64) -> f64 {
     (moment - log_delta - theta.ln_1p()) / theta - theta.recip().ln_1p()
 }
 
-/// ln δ = K − θ ε − θ ln((1 + θ)/θ) − ln(1 + θ): the same, solved for δ.
+/// ln δ = K − θ ε − θ ln((1 + θ)/θ) − ln(1 + θ): [`converted`], solved for δ.
 pub(super) fn log_delta(moment: f64, theta: f64, epsilon: f64) -> f64 {
     moment - theta * (epsilon + theta.recip().ln_1p()) - theta.ln_1p()
 }
 
-/// The θ with the smallest value at its logarithm: downhill from `guess` in steps of a factor 2, then by golden sections. Every value
-/// is a bound, so that a minimum that was missed costs tightness alone.
+/// Returns the θ that minimizes `at`(ln θ): descends from `guess` in steps of a factor 2, then uses
+/// golden-section search. Every value is a valid bound, so a missed minimum costs only tightness.
 pub(super) fn smallest(at: impl Fn(f64) -> f64, guess: f64) -> f64 {
     let (lowest, highest) = (ORDERS.0.ln(), ORDERS.1.ln());
     let mut step = std::f64::consts::LN_2;
@@ -136,7 +138,7 @@ pub(super) fn smallest(at: impl Fn(f64) -> f64, guess: f64) -> f64 {
         while (lowest..=highest).contains(&(here + way * step)) {
             here += way * step;
             let value = at(here);
-            // Where the moment overflows the order is too large.
+            // If the moment overflows, the order is too large.
             let overflows = way < 0.0 && !best.1.is_finite();
             if value < best.1 || overflows {
                 best = (here, value);
@@ -148,7 +150,7 @@ pub(super) fn smallest(at: impl Fn(f64) -> f64, guess: f64) -> f64 {
             break;
         }
     }
-    // The minimum lies within a step of the best.
+    // The minimum is within one step of the best point.
     const GOLDEN: f64 = 0.618_033_988_749_894_9;
     let (mut from, mut to) = ((best.0 - step).max(lowest), (best.0 + step).min(highest));
     let mut inner = [to - GOLDEN * (to - from), from + GOLDEN * (to - from)];

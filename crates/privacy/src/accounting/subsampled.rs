@@ -1,4 +1,4 @@
-//! The pair of laws that a subsampled Gaussian release is compared with, and its privacy loss.
+//! The dominating pair of a subsampled Gaussian release, and its privacy loss.
 
 /// Releases with the same rate q and multiplier z.
 ///
@@ -13,19 +13,19 @@ pub(super) struct Subsampled {
     pub(super) count: f64,
 }
 
-/// The one of the two laws that the outcome is drawn from.
+/// The outcome's distribution, one of the pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Direction {
-    /// From P: loss ln(P/Q). The neighbour lacks the agent's vectors.
+    /// From P: loss ln(P/Q). The neighbouring dataset lacks the agent's vectors.
     Remove,
-    /// From Q: loss ln(Q/P). The neighbour has them.
+    /// From Q: loss ln(Q/P). The neighbouring dataset has them.
     Add,
 }
 
 impl Direction {
     pub(super) const BOTH: [Self; 2] = [Self::Remove, Self::Add];
 
-    /// +1 or −1: the loss is this times ln(P/Q).
+    /// Returns +1 or −1: the loss is this times ln(P/Q).
     pub(super) fn sign(self) -> f64 {
         match self {
             Self::Remove => 1.0,
@@ -48,7 +48,7 @@ impl Subsampled {
         if rise > -0.5 { rise.ln_1p() } else { ((1.0 - q) + q * u.exp()).ln() }
     }
 
-    /// The x with v(x) = `log_ratio`; −∞ where there is none so small.
+    /// Returns the x with v(x) = `log_ratio`; −∞ if all values of v are larger.
     pub(super) fn position(&self, log_ratio: f64) -> f64 {
         let (q, v) = (self.rate, log_ratio);
         let u = if q >= 1.0 {
@@ -65,7 +65,8 @@ impl Subsampled {
         0.5 + u * self.multiplier * self.multiplier
     }
 
-    /// Returns the ends between which the law that is drawn from has all but exp(−reach²/2) of its mass in each tail.
+    /// Returns an interval; the outcome lies beyond each end with probability at most
+    /// exp(−reach²/2).
     pub(super) fn within(&self, direction: Direction, reach: f64) -> (f64, f64) {
         let tail = reach * self.multiplier;
         match direction {
@@ -75,7 +76,7 @@ impl Subsampled {
         }
     }
 
-    /// ln of the density of Q at x.
+    /// Returns the log density of Q at x.
     pub(super) fn log_density(&self, x: f64) -> f64 {
         let scaled = x / self.multiplier;
         -0.5 * scaled * scaled - self.multiplier.ln() - HALF_LN_TWO_PI
@@ -83,9 +84,9 @@ impl Subsampled {
 }
 
 /// ½ ln 2π.
-const HALF_LN_TWO_PI: f64 = 0.918_938_533_204_672_8;
+pub(super) const HALF_LN_TWO_PI: f64 = 0.918_938_533_204_672_8;
 
-/// ln Σ exp(terms); −∞ for none.
+/// Returns ln Σ exp(terms); −∞ for no terms.
 pub(super) fn log_sum_exp(terms: &[f64]) -> f64 {
     let largest = terms.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     if largest == f64::NEG_INFINITY {

@@ -1,29 +1,29 @@
-//! Uniform bits of one cryptographic generator, handed out in small numbers.
+//! Uniform bits from a cryptographic generator, in small portions.
 
 use chacha20::ChaCha20Rng;
 use rand::{Rng, SeedableRng};
 use zeroize::Zeroize;
 
-/// The purpose of a stream of a round's key. Streams of one key are independent.
+/// The purpose of a stream of a round's key. Streams of the same key are independent.
 #[derive(Clone, Copy)]
 pub(crate) enum Purpose {
-    /// The coins of those who take part.
+    /// The coins that decide participation.
     Coins = 1,
-    /// The noise that is added.
+    /// The added noise.
     Noise = 2,
-    /// The paper's sample.
+    /// The sample of the paper's mechanism.
     PaperSample = 3,
-    /// The paper's normal numbers.
+    /// The normal variates of the paper's mechanism.
     PaperNoise = 4,
-    /// Draws of [`super::DiscreteGaussian`] alone.
+    /// Draws by [`super::DiscreteGaussian::draws`].
     Draws = 5,
-    /// The noise of the leader of a secure sum.
+    /// The noise of a secure sum's leader.
     Leader = 6,
-    /// The noise of the helper of a secure sum.
+    /// The noise of a secure sum's helper.
     Helper = 7,
 }
 
-/// Bits of ChaCha20, zeroised when dropped (the generator clears its own state).
+/// Bits of ChaCha20, cleared on drop (the generator clears its own state).
 pub(crate) struct Bits {
     generator: ChaCha20Rng,
     pool: u64,
@@ -37,7 +37,7 @@ impl Bits {
         Self { generator, pool: 0, n_left: 0 }
     }
 
-    /// An integer of `n` uniform bits, n ≤ 64.
+    /// Draws an integer of `n` uniform bits, n ≤ 64.
     pub(crate) fn take(&mut self, n: u32) -> u64 {
         debug_assert!(n <= 64);
         if n == 0 {
@@ -53,12 +53,12 @@ impl Bits {
         taken
     }
 
-    /// One uniform bit.
+    /// Draws one uniform bit.
     pub(crate) fn bit(&mut self) -> bool {
         self.take(1) == 1
     }
 
-    /// An integer uniform on 0..n, for n ≥ 1, by rejection.
+    /// Draws a uniform integer on 0..n, for n ≥ 1, by rejection.
     pub(crate) fn below(&mut self, n: u64) -> u64 {
         let n_bits = u64::BITS - (n - 1).leading_zeros();
         loop {
@@ -69,12 +69,12 @@ impl Bits {
         }
     }
 
-    /// The generator itself, for consumers of whole words.
+    /// Returns the generator, for consumers of whole words.
     pub(crate) fn generator(&mut self) -> &mut ChaCha20Rng {
         &mut self.generator
     }
 
-    /// Words of 32 bits that the generator has given.
+    /// Returns the number of 32-bit words drawn from the generator.
     pub(crate) fn n_words(&self) -> u128 {
         self.generator.get_word_pos()
     }

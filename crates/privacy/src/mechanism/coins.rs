@@ -1,16 +1,16 @@
-//! The coins that decide who takes part in a round: one a slot.
+//! The coins that decide which slots take part in a round, one per slot.
 
 use zeroize::Zeroize;
 
 use super::bits::Bits;
 use crate::accounting::SamplingRate;
 
-/// q = k / 2^32 with 1 ≤ k ≤ 2^32: the rate that coins of 32 uniform bits can have (INV-8).
+/// q = k / 2^32 with 1 ≤ k ≤ 2^32: a rate that coins of 32 uniform bits can represent (INV-8).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CoinRate(u64);
 
 impl CoinRate {
-    /// The rate nearest to `rate`; `None` if that is 0.
+    /// Returns the rate nearest to `rate`; `None` if that is 0.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -21,17 +21,17 @@ impl CoinRate {
         (k > 0).then_some(Self(k))
     }
 
-    /// Returns true if every coin falls so that its slot takes part.
+    /// Returns true if every slot takes part.
     pub(crate) fn is_one(self) -> bool {
         self.0 == 1 << 32
     }
 
-    /// k.
+    /// Returns k.
     pub(crate) fn numerator(self) -> u64 {
         self.0
     }
 
-    /// k / 2^32, exactly.
+    /// Returns k / 2^32, exactly.
     #[expect(
         clippy::cast_precision_loss,
         reason = "k ≤ 2^32 is exact in 53 bits, and so is its quotient by a power of two"
@@ -41,11 +41,11 @@ impl CoinRate {
     }
 }
 
-/// A round's coins, one bit a slot. Secret (INV-4): no `Debug`, no count, cleared when dropped.
+/// A round's coins, one bit per slot. Secret (INV-4): no `Debug`, no count, cleared on drop.
 pub(crate) struct Coins(Vec<u64>);
 
 impl Coins {
-    /// Tosses a coin for each slot, each from 32 bits of its own; no branch depends on what falls.
+    /// Tosses a coin for each slot from 32 separate bits; no branch depends on the result.
     pub(crate) fn toss(rate: CoinRate, n_slots: u32, bits: &mut Bits) -> Self {
         let mut coins = Vec::with_capacity(n_slots.div_ceil(64) as usize);
         let mut rest = n_slots;
@@ -60,7 +60,8 @@ impl Coins {
         Self(coins)
     }
 
-    /// −1 (all bits set) if the slot takes part, else 0. The slot is below the number of coins.
+    /// Returns −1 (all bits set) if the slot takes part, else 0. The slot must be below the number
+    /// of coins.
     pub(crate) fn mask(&self, slot: u32) -> i64 {
         -i64::from((self.0[slot as usize / 64] >> (slot % 64)) & 1 == 1)
     }

@@ -1,4 +1,5 @@
-//! A round of the mechanism: vectors are kept unread until it closes; then coins and noise, then the vectors, then the release.
+//! A round of the mechanism: vectors stay unread until it closes; then coins and noise are drawn,
+//! and the vectors are added.
 
 use std::fmt;
 
@@ -12,38 +13,39 @@ use super::settings::Mechanism;
 use super::source::{NoiseError, NoiseSource};
 use crate::accounting::PrivacyEvent;
 
-/// The reason why a vector was not taken. Each reason is public: it says nothing of coordinates, coins or other slots.
+/// The reason a vector is refused. Each reason is public and reveals nothing about
+/// coordinates, coins or other slots.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum VectorRefused {
-    /// No such slot.
-    #[error("slot {slot} is not on the roster, whose slots are 0 to {last}")]
+    /// The slot is not on the roster.
+    #[error("slot {slot} is not on the roster of slots 0 to {last}")]
     UnknownSlot {
         /// The slot.
         slot: u32,
-        /// The last one.
+        /// The last slot.
         last: u32,
     },
-    /// Another number of features.
+    /// The vector has the wrong number of features.
     #[error("slot {slot}: the vector has {found} features, the mechanism uses {expected}")]
     WrongLength {
         /// The slot.
         slot: u32,
         /// M.
         expected: u32,
-        /// The number of features that came.
+        /// The number of features received.
         found: usize,
     },
-    /// The slot has had its vector. The answer is the same whatever the second holds, and whoever answers agents repeats
-    /// what the first was told (INV-6).
-    #[error("slot {slot} has sent its vector of this round; the first one counts")]
+    /// The slot has already sent its vector. The error does not depend on the content of the second
+    /// one, and servers repeat to the agent their answer to the first (INV-6).
+    #[error("slot {slot} has already sent its vector of this round; the first one counts")]
     Repeated {
         /// The slot.
         slot: u32,
     },
 }
 
-/// A round that takes vectors, and keeps them unread until it closes. It holds no key, no noise and no coin: where a machine is
-/// copied as it stands and goes on twice, each of the two draws its own.
+/// A round that accepts vectors and keeps them unread until it closes. It holds no key, noise or
+/// coins: if a machine is cloned while it runs, each copy draws its own.
 pub struct Collecting {
     mechanism: Mechanism,
     round: u64,
@@ -51,18 +53,18 @@ pub struct Collecting {
     vectors: Sealed,
 }
 
-/// The result of a round: the sums that it hands out, and what they cost.
+/// The result of a round: the released sums and their cost.
 #[derive(Debug)]
 #[must_use = "a release has been paid for when it is made"]
 pub struct Closed<K> {
-    /// The sums.
+    /// The released sums.
     pub release: Release<K>,
-    /// The privacy event that they cost.
+    /// The privacy event of the release.
     pub event: PrivacyEvent,
 }
 
 impl Mechanism {
-    /// Begins a round. Nothing is drawn yet.
+    /// Begins a round. Draws no randomness yet.
     pub fn begin(&self, round: u64, shape: ReleaseShape) -> Collecting {
         let settings = self.settings();
         Collecting {
@@ -73,8 +75,8 @@ impl Mechanism {
         }
     }
 
-    /// Draws a round's randomness from a fresh key: noise for every coordinate, from which its sums start, and a coin for every slot, of two
-    /// independent streams (INV-8).
+    /// Draws a round's randomness from two independent streams of a fresh key: the noise of every
+    /// coordinate, with which the sums start, and a coin for every slot (INV-8).
     pub(super) fn noise_of_round<S: NoiseSource>(
         &self,
         header: &Header,
@@ -92,24 +94,26 @@ impl Mechanism {
 }
 
 impl Collecting {
-    /// Takes the vector of a slot, without reading it. One with a coordinate that is not finite is taken like any other, and
-    /// counts as zero.
+    /// Accepts the vector of a slot without reading it. A vector with a non-finite coordinate is
+    /// also accepted, and counts as zero.
     ///
     /// # Errors
-    /// For reasons that are public: see [`VectorRefused`]. The round goes on as if the vector had not come.
+    /// For public reasons; see [`VectorRefused`]. The round continues without the vector.
     pub fn receive(&mut self, slot: u32, vector: &[f64]) -> Result<(), VectorRefused> {
         self.vectors.keep(slot, vector)
     }
 
-    /// Ends the round, also one to which nobody came (INV-3): draws noise for every coordinate and a coin for every slot from two
-    /// independent streams of a fresh key, then reads the vectors in the order of slots, clips each and adds it to its sum if the
-    /// slot's coin says so (INV-8).
+    /// Closes the round, even without any vectors (INV-3). Draws noise for every coordinate and a
+    /// coin for every slot from two independent streams of a fresh key. Then reads the vectors in
+    /// the order of slots, clips each, and adds it to its sum if the slot's coin decides so
+    /// (INV-8).
     ///
-    /// The sums start from the noise, so at no time is there a sum without it. Cost O(P M + N M), for each vector the same whatever
-    /// is in it and however its coin fell: nothing branches on either (INV-5). Whatever is secret is cleared on the way.
+    /// The sums start from the noise, so a sum without noise never exists. Costs O(P M + N M), the
+    /// same for each vector regardless of its content and coin: no branch depends on either
+    /// (INV-5). Secrets are cleared on the way.
     ///
     /// # Errors
-    /// If the source has no randomness to give. Nothing has been read then, and the round has no release.
+    /// If the source has no randomness. No vector has been read then, and the round has no release.
     pub fn close<S: NoiseSource>(self, source: &mut S) -> Result<Closed<S::Kind>, NoiseError> {
         let Self { mechanism, round, shape, vectors } = self;
         let header = Header::of(&mechanism, round, shape);
@@ -124,18 +128,18 @@ impl Collecting {
         Ok(Closed { release: Release::new(header, sums), event: mechanism.event() })
     }
 
-    /// The round's number.
+    /// Returns the round's number.
     pub fn round(&self) -> u64 {
         self.round
     }
 
-    /// The shape of its release.
+    /// Returns the shape of the release.
     pub fn shape(&self) -> ReleaseShape {
         self.shape
     }
 }
 
-/// The round and its shape; nothing of vectors or counts (INV-4).
+/// Shows the round and its shape, but nothing about vectors or counts (INV-4).
 impl fmt::Debug for Collecting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Collecting")

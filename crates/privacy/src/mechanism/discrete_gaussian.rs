@@ -1,20 +1,21 @@
-//! The discrete Gaussian on the integers, drawn exactly.
+//! The discrete Gaussian on the integers, sampled exactly.
 
 use super::bits::{Bits, Purpose};
 use super::source::{NoiseError, NoiseSource};
 use super::wide::Wide;
 use crate::accounting::InvalidParameter;
 
-/// The law on ℤ with probability ∝ exp(−k² / (2 σ²)), σ² an integer.
+/// The distribution on ℤ with probability ∝ exp(−k² / (2 σ²)), σ² an integer.
 ///
-/// Drawn by rejection from a discrete Laplace law after Canonne, Kamath and Steinke (2020), "The discrete Gaussian for
-/// differential privacy", with integers only: the law is exact, not close (INV-8). How long a draw takes depends on what is
-/// drawn, never on a vector; releases leave on schedule (INV-9), so that this time does not show.
+/// Sampled by rejection from a discrete Laplace distribution (Canonne, Kamath and Steinke (2020),
+/// "The discrete Gaussian for differential privacy"), using only integers: the distribution is
+/// exact, not approximate (INV-8). The duration of a draw depends on its value, never on a vector.
+/// Releases leave on schedule (INV-9), which hides the duration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DiscreteGaussian {
     /// σ².
     variance: u128,
-    /// t = ⌊σ⌋ + 1, the scale of the Laplace law that proposes.
+    /// t = ⌊σ⌋ + 1, the scale of the Laplace proposal distribution.
     scale: u64,
     /// 2 σ² t².
     denominator: Wide,
@@ -24,7 +25,8 @@ impl DiscreteGaussian {
     /// The largest variance, 2^80.
     pub const MAX_VARIANCE: u128 = 1 << 80;
 
-    /// The law with this parameter σ²; its variance is never larger (Canonne, Kamath and Steinke 2020).
+    /// Creates the distribution with this parameter σ²; its variance is at most σ² (Canonne, Kamath
+    /// and Steinke 2020).
     ///
     /// # Errors
     /// If σ² is 0 or above [`Self::MAX_VARIANCE`].
@@ -41,12 +43,12 @@ impl DiscreteGaussian {
         Ok(Self { variance, scale, denominator: Wide::product(2 * variance, t * t) })
     }
 
-    /// σ².
+    /// Returns σ².
     pub fn variance(&self) -> u128 {
         self.variance
     }
 
-    /// `n` independent draws from a round's key of `source`.
+    /// Returns `n` independent draws with a round's key of `source`.
     ///
     /// # Errors
     /// If the source fails.
@@ -63,7 +65,8 @@ impl DiscreteGaussian {
         Ok(draws)
     }
 
-    /// One draw Y from the Laplace law is kept with probability exp(−(|Y| − σ²/t)² / (2 σ²)).
+    /// Returns one sample. A draw Y from the Laplace distribution is accepted with probability
+    /// exp(−(|Y| − σ²/t)² / (2 σ²)).
     ///
     /// # Panics
     /// If |Y| reaches 2^61, at least 2^20 standard deviations: the process stops before anything is sent.
@@ -80,7 +83,7 @@ impl DiscreteGaussian {
         }
     }
 
-    /// |Y| and whether Y < 0, for Y with probability ∝ exp(−|Y| / t).
+    /// Draws Y with probability ∝ exp(−|Y| / t); returns |Y| and whether Y < 0.
     fn laplace(&self, bits: &mut Bits) -> (u128, bool) {
         loop {
             let rest = bits.below(self.scale);
@@ -94,13 +97,13 @@ impl DiscreteGaussian {
             let size = u128::from(whole) * u128::from(self.scale) + u128::from(rest);
             let negative = bits.bit();
             if !(negative && size == 0) {
-                return (size, negative); // zero counts once
+                return (size, negative); // count zero only once
             }
         }
     }
 }
 
-/// True with probability exp(−numerator / denominator).
+/// Returns true with probability exp(−numerator / denominator).
 fn bernoulli_exp(mut numerator: Wide, denominator: Wide, bits: &mut Bits) -> bool {
     while numerator >= denominator {
         if !bernoulli_exp_one(bits) {
@@ -111,14 +114,15 @@ fn bernoulli_exp(mut numerator: Wide, denominator: Wide, bits: &mut Bits) -> boo
     bernoulli_exp_fraction(|bits| bernoulli(numerator, denominator, bits), bits)
 }
 
-/// True with probability exp(−1).
+/// Returns true with probability exp(−1).
 fn bernoulli_exp_one(bits: &mut Bits) -> bool {
     bernoulli_exp_fraction(|_| true, bits)
 }
 
-/// True with probability exp(−γ), where `coin` is true with probability γ ≤ 1.
+/// Returns true with probability exp(−γ), where `coin` is true with probability γ ≤ 1.
 ///
-/// The first n for which a coin of probability γ/n fails is odd with probability Σ_n (−γ)ⁿ/n! = exp(−γ).
+/// The index of the first failing coin, where coin n has probability γ/n, is odd with probability
+/// Σ_n (−γ)ⁿ/n! = exp(−γ).
 fn bernoulli_exp_fraction(mut coin: impl FnMut(&mut Bits) -> bool, bits: &mut Bits) -> bool {
     let mut n = 1;
     while bits.below(n) == 0 && coin(bits) {
@@ -127,7 +131,8 @@ fn bernoulli_exp_fraction(mut coin: impl FnMut(&mut Bits) -> bool, bits: &mut Bi
     n % 2 == 1
 }
 
-/// True with probability numerator / denominator < 1: a uniform number is compared with it bit by bit.
+/// Returns true with probability numerator / denominator < 1, by comparison with a uniform number
+/// bit by bit.
 fn bernoulli(mut numerator: Wide, denominator: Wide, bits: &mut Bits) -> bool {
     loop {
         numerator = numerator.doubled();

@@ -1,4 +1,4 @@
-//! The lattice on which vectors are summed, and the clip.
+//! The lattice on which vectors are summed, and clipping.
 
 use std::hint::black_box;
 
@@ -7,16 +7,17 @@ use zeroize::Zeroizing;
 use super::wide::Wide;
 use crate::accounting::NoiseMultiplier;
 
-/// The largest number of features of a vector, 2^14: sums of squares then fit 64 bits.
+/// The largest number of features of a vector, 2^14, so that sums of squares fit 64 bits.
 pub const MAX_FEATURES: u32 = 1 << 14;
 
-/// Bits of the factor by which a vector is shortened.
+/// Fractional bits of the clipping factor.
 const FACTOR_BITS: u32 = 31;
 
-/// Multiples of a spacing g = 2^−e, with K = ⌊C / g⌋ the largest norm of a vector in units of g. K is in `2^23 .. 2^24`; where each
-/// number of a vector travels in so many bits b, in `2^(b−2) .. 2^(b−1)`.
+/// Multiples of a spacing g = 2^−e, with K = ⌊C / g⌋ the largest norm of a vector in units of g. K
+/// is in `2^23 .. 2^24`, or in `2^(b−2) .. 2^(b−1)` if each number of a vector is sent with b bits.
 ///
-/// C = S / √P as a float; privacy rests on K and on noise in units of g alone, so how C was rounded does not enter it.
+/// C = S / √P is a float. Privacy depends only on K and on noise in units of g, so the rounding of
+/// C does not matter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lattice {
     /// e.
@@ -26,20 +27,20 @@ pub struct Lattice {
 }
 
 impl Lattice {
-    /// The smallest and the largest S / √P.
+    /// Minimum and maximum of S / √P.
     pub const NORMS: (f64, f64) = (1e-100, 1e100);
 
-    /// The smallest and the largest z: 2^−10 and 2^16.
+    /// Minimum and maximum of z: 2^−10 and 2^16.
     pub const MULTIPLIERS: (f64, f64) = (1.0 / 1024.0, 65_536.0);
 
-    /// Bits of a number of a vector, its sign included, in a secure sum: the fewest and the most.
+    /// Minimum and maximum number of bits of a number in a secure sum, including its sign.
     pub const BITS: (u32, u32) = (8, 20);
 
-    /// Bits of a number whose lattice is as fine as sums in clear allow.
+    /// Bits of a number on the finest lattice, used for sums in the clear.
     pub(crate) const FINEST_BITS: u32 = 25;
 
-    /// The lattice for clipping at `norm` whose numbers have so many bits, at most [`Self::FINEST_BITS`]; `None` if the norm is not
-    /// within [`Self::NORMS`].
+    /// Returns the lattice for clipping at `norm` with numbers of `bits` bits, at most
+    /// [`Self::FINEST_BITS`]; `None` if the norm is not within [`Self::NORMS`].
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -56,7 +57,7 @@ impl Lattice {
         Some(Self { exponent, bound })
     }
 
-    /// g = 2^−e, the distance between neighbouring values.
+    /// Returns g = 2^−e, the distance between adjacent values.
     pub fn spacing(&self) -> f64 {
         Self::spacing_of(self.exponent)
     }
@@ -65,25 +66,25 @@ impl Lattice {
         power_of_two(-exponent)
     }
 
-    /// Returns true if a lattice can have this e.
+    /// Returns true if a lattice can have this exponent e.
     pub(crate) fn has_exponent(exponent: i32) -> bool {
         let of_norm = |norm: f64, bits: u32| bits.cast_signed() - 2 - exponent_of(norm.to_bits());
         let coarsest = of_norm(Self::NORMS.1, Self::BITS.0);
         (coarsest..=of_norm(Self::NORMS.0, Self::FINEST_BITS)).contains(&exponent)
     }
 
-    /// e, with g = 2^−e.
+    /// Returns e, with g = 2^−e.
     pub fn exponent(&self) -> i32 {
         self.exponent
     }
 
-    /// K, the largest norm of a vector in units of g.
+    /// Returns K, the largest norm of a vector in units of g.
     pub fn bound(&self) -> u64 {
         u64::from(self.bound)
     }
 
-    /// σ² = ⌈(z K)²⌉ in units of g², exactly: the noise is never short of z K (INV-8). `None` if z is not within
-    /// [`Self::MULTIPLIERS`].
+    /// Returns σ² = ⌈(z K)²⌉ in units of g², exactly: the noise is never below z K (INV-8). `None`
+    /// if z is not within [`Self::MULTIPLIERS`].
     pub fn variance(&self, multiplier: NoiseMultiplier) -> Option<u128> {
         let z = multiplier.get();
         let (smallest, largest) = Self::MULTIPLIERS;
@@ -97,7 +98,8 @@ impl Lattice {
         Wide::product(product, product).shifted_up(2 * s) // at most 2^32 K² < 2^80
     }
 
-    /// A vector as whole numbers of g, clipped: what [`Lattice::add`] adds. At most [`MAX_FEATURES`] numbers; the caller clears them.
+    /// Returns the clipped vector in units of g, as [`Lattice::add`] adds it. At most
+    /// [`MAX_FEATURES`] numbers; the caller must clear them.
     ///
     /// # Panics
     /// As [`Lattice::add`].
@@ -108,19 +110,20 @@ impl Lattice {
         sums
     }
 
-    /// Adds a vector to `sums`, in units of g, truncated toward zero and then shortened so that Σ k² ≤ K²; times `mask`,
-    /// which is −1 for "add it" and 0 for "leave it". `scaled` is room to work in. All three have the same length, at most
-    /// [`MAX_FEATURES`].
+    /// Adds a vector to `sums`, in units of g, truncated toward zero and then scaled down so that
+    /// Σ k² ≤ K². `mask` is −1 to add the vector and 0 to omit it. `scaled` is scratch space. All
+    /// three have the same length, at most [`MAX_FEATURES`].
     ///
-    /// v_i = trunc(x_i 2^j), where 2^j = 1/g, or less where some |v_i| would reach 2^25;
-    /// k_i = trunc(v_i r), r = min(1, K / ⌈‖v‖⌉) rounded down to a multiple of 2^−31 (paper: Algorithm 1 line 9).
+    /// v_i = trunc(x_i 2^j), where 2^j = 1/g, or less if some |v_i| would reach 2^25;
+    /// k_i = trunc(v_i r), r = min(1, K / ⌈‖v‖⌉) rounded down to a multiple of 2^−31
+    /// (paper: Algorithm 1 line 9).
     ///
-    /// If r = 1 then K ≥ ⌈‖v‖⌉, else Σ k² ≤ r² Σ v² ≤ K²; and where j was lowered, ‖v‖ ≥ 2^24 > K. A vector with a
-    /// coordinate that is not finite is zero. Every vector takes the same steps: no branch depends on its contents or on
-    /// the mask (INV-5).
+    /// If r = 1 then K ≥ ⌈‖v‖⌉, else Σ k² ≤ r² Σ v² ≤ K². If j was lowered, ‖v‖ ≥ 2^24 > K. A
+    /// vector with a non-finite coordinate counts as zero. Every vector takes the same steps: no
+    /// branch depends on its contents or on the mask (INV-5).
     ///
     /// # Panics
-    /// If r² Σ v² or Σ k² is above K² after all: the process stops before anything is sent (INV-7).
+    /// If r² Σ v² or Σ k² still exceeds K²: the process stops before anything is sent (INV-7).
     pub(crate) fn add(&self, vector: &[f64], mask: i64, scaled: &mut [i32], sums: &mut [i64]) {
         let squares = pulp::Arch::new().dispatch(Add {
             exponent: self.exponent,
@@ -134,7 +137,8 @@ impl Lattice {
     }
 }
 
-/// [`Lattice::add`], compiled for each vector unit; integers come out the same on all of them. Gives Σ k².
+/// [`Lattice::add`], compiled for each vector instruction set, with the same integer results on all
+/// of them. Returns Σ k².
 struct Add<'a> {
     exponent: i32,
     bound: u64,
@@ -161,7 +165,7 @@ impl pulp::WithSimd for Add<'_> {
         let root = square_root(squares);
         let length = root + u64::from(root * root < squares);
         let factor = ratio(self.bound, length); // at most 2^31
-        // INV-7, before anything is added: r² Σ v² ≤ K².
+        // INV-7, checked before anything is added: r² Σ v² ≤ K².
         let clipped = u128::from(factor * factor) * u128::from(squares);
         let limit = u128::from(self.bound * self.bound) << (2 * FACTOR_BITS);
         assert!(clipped <= limit, "a clipped vector is too long");
@@ -177,13 +181,15 @@ impl pulp::WithSimd for Add<'_> {
     }
 }
 
-/// All bits set if a ≥ b, else none. The compiler is kept from seeing that there are two cases: it would branch between them.
+/// All bits set if a ≥ b, else none. `black_box` hides the two cases from the compiler, which would
+/// otherwise branch.
 #[inline(always)]
 fn not_below(a: u64, b: u64) -> u64 {
     black_box(u64::from(a >= b)).wrapping_neg()
 }
 
-/// ⌊√n⌋, digit by digit: the same steps for every n, which the standard library does not promise (INV-5).
+/// ⌊√n⌋, digit by digit: the same steps for every n, which the standard library does not guarantee
+/// (INV-5).
 #[inline(always)]
 fn square_root(n: u64) -> u64 {
     let (mut rest, mut root) = (n, 0);
@@ -197,8 +203,8 @@ fn square_root(n: u64) -> u64 {
     root
 }
 
-/// ⌊2^31 · bound / length⌋, at most 2^31, for bound below 2^32: the same steps for all of them, which a processor's
-/// division does not promise (INV-5).
+/// ⌊2^31 · bound / length⌋, at most 2^31, for bound below 2^32: the same steps for all arguments,
+/// which a processor's division does not guarantee (INV-5).
 #[inline(always)]
 fn ratio(bound: u64, length: u64) -> u64 {
     let (mut rest, mut quotient) = (bound, 0);
@@ -208,7 +214,7 @@ fn ratio(bound: u64, length: u64) -> u64 {
         rest -= length & fits;
         quotient = (quotient << 1) | (fits & 1);
     }
-    // What fits whole is not shortened; the digits above mean nothing then.
+    // If length ≤ bound, the vector is not scaled down, and the digits above are meaningless.
     let whole = not_below(bound, length);
     (quotient & !whole) | ((1 << FACTOR_BITS) & whole)
 }
@@ -232,10 +238,11 @@ fn shortened(v: i32, factor: u32) -> i32 {
 /// The bits of |x|.
 const ABSOLUTE: u64 = u64::MAX >> 1;
 
-/// The bits of infinity; those of NaN, without a sign, are above.
+/// The bits of infinity; those of NaN, without the sign, are larger.
 const INFINITY: i64 = 0x7ff << 52;
 
-/// ⌊log2 |x|⌋ of a normal number, given its bits; −1023 for smaller ones and 1024 for those that are not finite.
+/// ⌊log2 |x|⌋ of a normal number, given its bits; −1023 for smaller numbers and 1024 for non-finite
+/// ones.
 #[inline(always)]
 fn exponent_of(bits: u64) -> i32 {
     let biased = ((bits >> 52) & 0x7ff) as i32;
@@ -249,14 +256,15 @@ fn power_of_two(n: i32) -> f64 {
     f64::from_bits(u64::from((n + 1023).cast_unsigned()) << 52)
 }
 
-/// trunc(x 2^exponent) by integers alone, where the result is below 2^25 in size.
+/// trunc(x 2^exponent) by integer operations, for results below 2^25 in magnitude.
 ///
-/// With |x| = m 2^(b − 1075), m < 2^53 and b the biased exponent, that is m shifted right by 1075 − b − exponent ≥ 28.
+/// With |x| = m 2^(b − 1075), m < 2^53 and b the biased exponent, the result is m shifted right by
+/// 1075 − b − exponent ≥ 28.
 #[inline(always)]
 #[expect(clippy::cast_possible_truncation, reason = "below 2^25")]
 fn truncated(x: f64, exponent: i32) -> i32 {
     let bits = x.to_bits();
-    let significand = (bits & ((1 << 52) - 1)) | (1 << 52); // a subnormal number ends as zero either way
+    let significand = (bits & ((1 << 52) - 1)) | (1 << 52); // a subnormal number becomes zero either way
     let shift = u64::from((1075 - exponent).cast_unsigned()) - ((bits >> 52) & 0x7ff);
     let size = (significand >> shift.min(63)) as i32;
     let sign = (bits.cast_signed() >> 63) as i32;

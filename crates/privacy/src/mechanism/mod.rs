@@ -1,11 +1,15 @@
-//! The subsampled discrete Gaussian mechanism on a lattice, and the paper's mechanism in floats beside it.
+//! The subsampled discrete Gaussian mechanism on a lattice, and the paper's floating-point
+//! mechanism.
 //!
-//! [`Mechanism`] holds the public parameters. [`Mechanism::begin`] begins a round; [`Collecting`] keeps the vectors that arrive
-//! unread; [`Collecting::close`] draws coins and noise, then reads and adds the vectors, and gives a [`Release`] together with the
-//! [`PrivacyEvent`](crate::accounting::PrivacyEvent) that it cost. Reads no clock, keeps no file, knows no agents: a slot is
-//! a number. `MECHANISM.md` beside the crate's manifest states the claim and proves it.
+//! [`Mechanism`] holds the public parameters. [`Mechanism::begin`] begins a round, and
+//! [`Collecting`] keeps arriving vectors unread. [`Collecting::close`] draws coins and noise, then
+//! reads and adds the vectors. It returns a [`Release`] and the
+//! [`PrivacyEvent`](crate::accounting::PrivacyEvent) that it costs. The mechanism reads no clock,
+//! keeps no files and has no notion of agents: a slot is a number. `MECHANISM.md` beside the
+//! crate's manifest states the claim and proves it.
 //!
-//! [`PaperMechanism`] is for reproduction. Its guarantee is the paper's, on real numbers that a machine does not have.
+//! [`PaperMechanism`] is for reproduction. It has the paper's guarantee, which assumes exact real
+//! numbers.
 
 mod bits;
 mod coins;

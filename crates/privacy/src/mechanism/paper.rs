@@ -1,4 +1,4 @@
-//! The mechanism as the paper writes it, in floats: for reproduction.
+//! The paper's mechanism in floating-point numbers, for reproduction.
 
 use std::fmt;
 
@@ -21,27 +21,28 @@ pub struct PaperSettings {
     pub n_regions: u32,
     /// M: features, from 1 to [`super::MAX_FEATURES`].
     pub n_features: u32,
-    /// S: the clipping threshold; each vector is clipped at S / √P. Infinite if nothing is to be clipped, which needs z = 0.
+    /// S: the clipping threshold; each vector is clipped at S / √P. Infinite disables clipping and
+    /// requires z = 0.
     pub max_norm: f64,
     /// The sampling of agents, and q.
     pub sampling: PaperSampling,
     /// z ≥ 0; 0 with q = 1 is FTS with distributed exploration, which is not private.
     pub noise_multiplier: f64,
-    /// The weight that the noise is scaled by.
+    /// The weight that scales the noise.
     pub weight_max: WeightMax,
 }
 
-/// The sampling of the agents of a round in the paper. Sums are divided by q in both variants.
+/// The paper's sampling of the agents of a round. Sums are divided by q in both variants.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum PaperSampling {
     /// Each agent with probability q (Algorithm 1 line 6).
     Poisson(SamplingRate),
-    /// ⌊q N⌋ agents, each such subset equally likely (footnote 14).
+    /// ⌊q N⌋ agents, uniformly at random (footnote 14).
     FixedSize(SamplingRate),
 }
 
 impl PaperSampling {
-    /// q.
+    /// Returns q.
     pub fn rate(self) -> SamplingRate {
         match self {
             Self::Poisson(rate) | Self::FixedSize(rate) => rate,
@@ -52,17 +53,18 @@ impl PaperSampling {
 /// The φ_max of the noise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WeightMax {
-    /// Over all regions and agents, as in the paper.
+    /// The maximum over all regions and agents, as in the paper.
     Overall,
-    /// Over the agents, for each region its own, as in the authors' code. Seen in units of each region's own noise, an
-    /// agent still adds at most 1/(z √P) to each of P regions, so the multiplier of the whole is z in both.
+    /// The maximum over the agents, separately for each region, as in the authors' code. In units
+    /// of each region's own noise, an agent still adds at most 1/(z √P) to each of P regions, so
+    /// the overall multiplier is z in both variants.
     PerRegion,
 }
 
-/// The reason why the paper's mechanism cannot run.
+/// The reason the paper's mechanism cannot run.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum PaperError {
-    /// A count is out of its range.
+    /// A count is out of range.
     #[error(transparent)]
     Dimensions(#[from] MechanismError),
     /// S, z or q is unusable.
@@ -70,40 +72,40 @@ pub enum PaperError {
     Number {
         /// The setting.
         name: &'static str,
-        /// The value that was given.
+        /// The given value.
         value: f64,
-        /// The values that are accepted, in words.
+        /// The accepted values, in words.
         expected: &'static str,
     },
     /// ⌊q N⌋ = 0.
-    #[error("a sample of sampling_rate = {rate} of {n_slots} agents has nobody in it")]
+    #[error("a sample of sampling_rate = {rate} of {n_slots} agents is empty")]
     NobodySampled {
         /// q.
         rate: f64,
         /// N.
         n_slots: u32,
     },
-    /// The weights are not P rows of N.
+    /// The weights do not have the shape P × N.
     #[error(
-        "the weights of region {region} are {found} numbers, there are {n_slots} agents and {n_regions} regions"
+        "region {region} has {found} weights, but there are {n_slots} agents and {n_regions} regions"
     )]
     WeightShape {
-        /// The first region whose row is missing or has another length.
+        /// The first region with a missing row or a row of the wrong length.
         region: usize,
-        /// Its length.
+        /// The row's length.
         found: usize,
         /// N.
         n_slots: u32,
         /// P.
         n_regions: u32,
     },
-    /// A row of weights is no average.
+    /// A row of weights is not a weighted average.
     #[error("the weights of region {region} must be at least 0 and sum to 1")]
     Weights {
         /// The region.
         region: usize,
     },
-    /// There is no randomness.
+    /// The source has no randomness.
     #[error(transparent)]
     Noise(#[from] NoiseError),
 }
@@ -113,9 +115,12 @@ pub enum PaperError {
 /// ω^(i) = (1/q) Σ_{n ∈ S_t} φ_n^(i) ω̂_n + N(0, (z φ_max S/q)² I),   ω̂_n = ω_n / max(1, ‖ω_n‖ / (S/√P))
 /// Shapes: φ P×N with rows that sum to 1, ω_n and ω^(i) M. Sensitivity of the joint vector: φ_max S / q.
 ///
-/// Its guarantee is the paper's, for real numbers: in floats neither the sum nor the noise is exact, so INV-7 and INV-8 do
-/// not hold here. [`super::Mechanism`] is the mechanism to use where privacy matters. Deviation from the authors' code: an
-/// empty sample stays empty, its release is noise alone (INV-3); they then choose agents anew.
+/// The guarantee is the paper's, for real numbers: in floating-point numbers neither the sum nor
+/// the noise is exact, so INV-7 and INV-8 do not hold here. Use [`super::Mechanism`] if privacy
+/// matters.
+///
+/// Deviation from the authors' code: the release of an empty sample is pure noise (INV-3). Their
+/// code releases uniform numbers instead, which reveals that no agent was sampled.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PaperMechanism {
     settings: PaperSettings,
@@ -125,7 +130,7 @@ impl PaperMechanism {
     /// Checks the settings.
     ///
     /// # Errors
-    /// If a setting is out of its range; the error names it.
+    /// If a setting is out of range; the error names it.
     pub fn new(settings: PaperSettings) -> Result<Self, PaperError> {
         check_dimensions(settings.n_slots, settings.n_regions, settings.n_features)?;
         let (norm, z) = (settings.max_norm, settings.noise_multiplier);
@@ -138,7 +143,7 @@ impl PaperMechanism {
             return Err(number(
                 "max_norm",
                 norm,
-                "within 1e-100 and 1e100, or infinite where noise_multiplier is 0",
+                "within 1e-100 and 1e100, or infinite if noise_multiplier is 0",
             ));
         }
         let rate = settings.sampling.rate().get();
@@ -152,12 +157,12 @@ impl PaperMechanism {
         Ok(mechanism)
     }
 
-    /// The settings it was made of.
+    /// Returns the settings.
     pub fn settings(&self) -> &PaperSettings {
         &self.settings
     }
 
-    /// ⌊q N⌋ for samples of fixed size.
+    /// Returns ⌊q N⌋ for samples of a fixed size.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -172,8 +177,8 @@ impl PaperMechanism {
         }
     }
 
-    /// Returns the event that each release costs by the paper's argument; `None` without noise, when nothing is
-    /// private.
+    /// Returns the event that each release costs by the paper's argument; `None` without noise,
+    /// because then nothing is private.
     pub fn event(&self) -> Option<PrivacyEvent> {
         let noise = NoiseMultiplier::new(self.settings.noise_multiplier).ok()?;
         let sampling = match (self.settings.sampling, self.n_sampled()) {
@@ -185,10 +190,10 @@ impl PaperMechanism {
         Some(PrivacyEvent { sampling, noise: Noise::Gaussian(noise) })
     }
 
-    /// Begins a round with its weights φ, P rows of N. Nothing is drawn yet.
+    /// Begins a round with its weights φ, P rows of N. Draws no randomness yet.
     ///
     /// # Errors
-    /// If the weights are not P rows of N that are averages.
+    /// If the weights do not have the shape P × N, or a row is not a weighted average.
     pub fn begin(&self, round: u64, weights: Vec<Vec<f64>>) -> Result<PaperCollecting, PaperError> {
         self.check_weights(&weights)?;
         Ok(PaperCollecting {
@@ -199,7 +204,7 @@ impl PaperMechanism {
         })
     }
 
-    /// A whole round: vector n is slot n's; one that is refused counts as zero.
+    /// Runs a whole round: vector n belongs to slot n, and a refused vector counts as zero.
     ///
     /// # Errors
     /// As [`Self::begin`] and [`PaperCollecting::close`].
@@ -240,7 +245,7 @@ impl PaperMechanism {
         Ok(())
     }
 
-    /// S_t, as one flag a slot (Algorithm 1 line 6).
+    /// Draws S_t, as one flag per slot (Algorithm 1 line 6).
     fn sample(&self, key: &[u8; 32]) -> Vec<bool> {
         let n = self.settings.n_slots;
         let mut bits = Bits::new(key, Purpose::PaperSample);
@@ -261,7 +266,8 @@ impl PaperMechanism {
         sampled
     }
 
-    /// ω̂ = ω / max(1, ‖ω‖ / (S/√P)), zero if ω is not finite; squares of huge coordinates do not overflow.
+    /// ω̂ = ω / max(1, ‖ω‖ / (S/√P)), or zero if ω is not finite; avoids overflow of the squares of
+    /// huge coordinates.
     fn clip(&self, vector: &mut [f64]) {
         let largest = vector.iter().fold(0.0, |m: f64, x| m.max(x.abs()));
         if !vector.iter().all(|x| x.is_finite()) {
@@ -279,7 +285,8 @@ impl PaperMechanism {
     }
 }
 
-/// A round of the paper's mechanism that takes vectors; it keeps them unread until it closes, so that their order does not matter.
+/// A round of the paper's mechanism that accepts vectors. It keeps them unread until it closes, so
+/// their order does not matter.
 pub struct PaperCollecting {
     mechanism: PaperMechanism,
     round: u64,
@@ -291,25 +298,26 @@ pub struct PaperCollecting {
 #[derive(Debug)]
 #[must_use = "a release has been paid for when it is made"]
 pub struct PaperClosed<K> {
-    /// The noisy weighted averages.
+    /// The noisy weighted averages of all regions.
     pub release: PaperRelease<K>,
-    /// The privacy event that they cost; `None` without noise.
+    /// The privacy event of the release; `None` without noise.
     pub event: Option<PrivacyEvent>,
 }
 
 impl PaperCollecting {
-    /// Takes the vector of a slot, without reading it.
+    /// Accepts the vector of a slot without reading it.
     ///
     /// # Errors
-    /// For reasons that are public: see [`VectorRefused`].
+    /// For public reasons; see [`VectorRefused`].
     pub fn receive(&mut self, slot: u32, vector: &[f64]) -> Result<(), VectorRefused> {
         self.vectors.keep(slot, vector)
     }
 
-    /// Samples, averages and adds noise: also when nobody came (INV-3). The key is drawn before any vector is read (INV-8).
+    /// Samples agents, averages their vectors and adds noise, even without any vectors (INV-3). The
+    /// key is drawn before any vector is read (INV-8).
     ///
     /// # Errors
-    /// If the source has no randomness to give. Nothing has been read then, and the round has no release.
+    /// If the source has no randomness. No vector has been read then, and the round has no release.
     pub fn close<S: NoiseSource>(self, source: &mut S) -> Result<PaperClosed<S::Kind>, NoiseError> {
         let key = source.key(self.round)?;
         // Nothing fails from here on.
@@ -359,7 +367,7 @@ impl PaperCollecting {
     }
 }
 
-/// The round only (INV-4).
+/// Shows only the round (INV-4).
 impl fmt::Debug for PaperCollecting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("PaperCollecting").field("round", &self.round).finish_non_exhaustive()

@@ -7,56 +7,57 @@ use super::release::{Fields, ReleaseRefused};
 use super::settings::check_dimensions;
 use super::source::Kind;
 
-/// The noisy weighted averages of one round: P×M.
+/// The noisy weighted averages of one round, P×M.
 #[derive(Clone, PartialEq)]
 pub struct PaperRelease<K> {
     round: u64,
-    /// P.
+    /// Standard deviations of the noise, P.
     noise_stds: Vec<f64>,
-    /// P×M, row by row.
+    /// Averages, P×M, row by row.
     region_weights: Vec<f64>,
     kind: PhantomData<fn() -> K>,
 }
 
 const FORMAT: [u8; 8] = *b"fdbpap\x001";
 
-/// Bytes before the numbers: format, kind, round, P, M.
+/// Size of the fields before the numbers: format, kind, round, P, M.
 const HEADER_SIZE: usize = 8 + 1 + 8 + 4 + 4;
 
 impl<K> PaperRelease<K> {
-    /// P standard deviations, at least one, and P rows of equal length.
+    /// Creates a release from P ≥ 1 standard deviations and P rows of equal length.
     pub(crate) fn new(round: u64, noise_stds: Vec<f64>, region_weights: Vec<f64>) -> Self {
         Self { round, noise_stds, region_weights, kind: PhantomData }
     }
 
-    /// The round.
+    /// Returns the round.
     pub fn round(&self) -> u64 {
         self.round
     }
 
-    /// P.
+    /// Returns P.
     pub fn n_regions(&self) -> usize {
         self.noise_stds.len()
     }
 
-    /// M.
+    /// Returns M.
     pub fn n_features(&self) -> usize {
         self.region_weights.len() / self.n_regions().max(1)
     }
 
-    /// z φ_max S/q: standard deviation of the noise on each number of each region, P.
+    /// Returns z φ_max S/q for each of P regions: the standard deviation of the noise on each of
+    /// its numbers.
     pub fn noise_stds(&self) -> &[f64] {
         &self.noise_stds
     }
 
-    /// ω^(i) for each region i, of M.
+    /// Returns ω^(i) for each region i, M numbers each.
     pub fn region_weights(&self) -> impl ExactSizeIterator<Item = &[f64]> {
         self.region_weights.chunks_exact(self.n_features().max(1))
     }
 }
 
 impl<K: Kind> PaperRelease<K> {
-    /// The release in one fixed layout, little-endian: its size follows from P and M.
+    /// Encodes the release in a fixed little-endian layout with a size determined by P and M.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = FORMAT.to_vec();
         bytes.push(K::CODE);
@@ -70,8 +71,8 @@ impl<K: Kind> PaperRelease<K> {
         bytes
     }
 
-    /// Undoes [`Self::to_bytes`]. Nothing is allocated before the size is known to be right (INV-19), and every number is
-    /// finite (INV-21).
+    /// Decodes [`Self::to_bytes`]. Allocates only after checking the size (INV-19), and accepts
+    /// only finite numbers (INV-21).
     ///
     /// # Errors
     /// If the bytes are not exactly a release of kind K.
@@ -112,7 +113,7 @@ impl<K: Kind> PaperRelease<K> {
     }
 }
 
-/// Lengths only.
+/// Shows only lengths.
 impl<K> fmt::Debug for PaperRelease<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("PaperRelease")

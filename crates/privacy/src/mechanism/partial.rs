@@ -1,8 +1,10 @@
-//! Sums of which several collectors have a part each.
+//! Sums that are split between several collectors.
 //!
-//! Sums of whole numbers commute, so a release is the same bytes whether one collector has all vectors of a round or several have some each.
-//! A collector keeps vectors unread until it is told which of them count, and then adds those up. A part has no noise, so it is as secret as
-//! the vectors are; whoever puts parts together starts from the noise, as in [`Collecting::close`](super::Collecting::close).
+//! Integer addition commutes, so a release has the same bytes whether one collector has all vectors
+//! of a round or several collectors have some each. A collector keeps vectors unread until it
+//! learns which of them count, and then adds those. A part has no noise, so it is as secret as the
+//! vectors. The sum of the parts starts from the noise, as in
+//! [`Collecting::close`](super::Collecting::close).
 
 use std::fmt;
 
@@ -15,7 +17,8 @@ use super::sealed::Sealed;
 use super::settings::Mechanism;
 use super::source::{NoiseError, NoiseSource};
 
-/// Vectors of a round that one of several collectors has, unread. Made by [`Mechanism::begin_part`].
+/// The unread vectors of a round at one of several collectors. Created by
+/// [`Mechanism::begin_part`].
 pub struct PartCollecting {
     lattice: Lattice,
     header: Header,
@@ -23,40 +26,41 @@ pub struct PartCollecting {
     vectors: Sealed,
 }
 
-/// The sum of vectors that one collector has, clipped, in units of the lattice's spacing; without noise, and so secret.
+/// The sum of one collector's clipped vectors, in units of the lattice's spacing. It has no noise
+/// and is secret.
 pub struct PartialSum {
     sums: Zeroizing<Vec<i64>>,
 }
 
-/// The reason why a part is not taken.
+/// The reason a part is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PartRefused {
-    /// It has another length.
+    /// The part has the wrong length.
     #[error("a partial sum has {found} numbers, the release has {expected}")]
     WrongLength {
-        /// Its length.
+        /// The part's length.
         found: usize,
-        /// That of a release.
+        /// The release's length.
         expected: usize,
     },
-    /// A number is larger than the clipped vectors of so many slots can make it.
+    /// A number exceeds the maximum for this many clipped vectors.
     #[error("a partial sum is larger than {n_vectors} clipped vectors can make it")]
     TooLarge {
-        /// The number of vectors that are said to be in it.
+        /// The claimed number of vectors in the part.
         n_vectors: usize,
     },
 }
 
 impl Mechanism {
-    /// Returns true if every slot takes part in every round (q = 1), so that no coin decides over a vector and parts can be added up before
-    /// the round's randomness is drawn.
+    /// Returns true if every slot takes part in every round (q = 1). Then no coins are needed, and
+    /// parts can be summed before the round's randomness is drawn.
     #[must_use]
     pub fn has_parts(&self) -> bool {
         self.coin_rate().is_one()
     }
 
-    /// Begins a collector's part of a round, for vectors of `n_numbers` numbers, at most M: what a vector leaves out is zero. `None` if coins
-    /// decide who takes part, or the vectors are too long.
+    /// Begins a collector's part of a round, for vectors of `n_numbers` ≤ M numbers; the missing
+    /// ones are zero. `None` if coins decide participation, or the vectors are too long.
     #[must_use]
     pub fn begin_part(
         &self,
@@ -72,14 +76,15 @@ impl Mechanism {
         })
     }
 
-    /// Ends a round of which collectors have parts: draws noise for every coordinate from a fresh key, and adds the parts to it. The release
-    /// is that of [`Collecting::close`](super::Collecting::close) over all vectors of the parts, to the bit.
+    /// Closes a round that is split into parts: draws noise for every coordinate from a fresh key,
+    /// and adds the parts to it. The release is bitwise equal to that of
+    /// [`Collecting::close`](super::Collecting::close) over all vectors of the parts.
     ///
     /// # Errors
-    /// If the source has no randomness to give. The round then has no release.
+    /// If the source has no randomness. The round then has no release.
     ///
     /// # Panics
-    /// If a part has another length than the release; [`PartialSum::of`] refuses those.
+    /// If a part and the release differ in length; [`PartialSum::of`] refuses such parts.
     pub fn close_parts<S: NoiseSource>(
         &self,
         (round, shape): (u64, ReleaseShape),
@@ -99,30 +104,31 @@ impl Mechanism {
 }
 
 impl PartCollecting {
-    /// Takes the vector of a slot, without reading it, as [`Collecting::receive`](super::Collecting::receive) does.
+    /// Accepts the vector of a slot without reading it, like
+    /// [`Collecting::receive`](super::Collecting::receive).
     ///
     /// # Errors
-    /// For reasons that are public: see [`VectorRefused`].
+    /// For public reasons; see [`VectorRefused`].
     pub fn receive(&mut self, slot: u32, vector: &[f64]) -> Result<(), VectorRefused> {
         self.vectors.keep(slot, vector)
     }
 
-    /// Returns true if the vector of a slot is here.
+    /// Returns true if the slot's vector has arrived.
     #[must_use]
     pub fn has(&self, slot: u32) -> bool {
         self.vectors.by_slot.contains_key(&slot)
     }
 
-    /// The slots whose vectors are here, in order.
+    /// Returns the slots with vectors, in order.
     pub fn slots(&self) -> impl Iterator<Item = u32> {
         self.vectors.by_slot.keys().copied()
     }
 
-    /// Reads the vectors of the slots that count, clips each and adds it up. The same steps for every vector (INV-5). Vectors stay as they
-    /// are, so that the part can be made anew.
+    /// Reads the vectors of the slots that count, clips and sums them. The steps are the same for
+    /// every vector (INV-5). The vectors are kept, so that the part can be recomputed.
     ///
     /// # Panics
-    /// If a clipped vector is too long after all: the process stops before anything is sent (INV-7).
+    /// If a clipped vector is still too long: the process stops before anything is sent (INV-7).
     #[must_use]
     pub fn add_up(&self, counts: impl Fn(u32) -> bool) -> PartialSum {
         let stride = self.header.n_features as usize;
@@ -138,10 +144,11 @@ impl PartCollecting {
 }
 
 impl PartialSum {
-    /// A part of a round that travelled as numbers, with the vectors of `n_vectors` slots in it.
+    /// Creates a received part of a round from its numbers, which sum the vectors of `n_vectors`
+    /// slots.
     ///
     /// # Errors
-    /// If no such vectors make it.
+    /// If no such vectors can produce the numbers.
     pub fn of(
         mechanism: &Mechanism,
         (round, shape): (u64, ReleaseShape),
@@ -160,21 +167,21 @@ impl PartialSum {
         }
     }
 
-    /// The numbers of which it consists, in the order of a release's; secret.
+    /// Returns the numbers, in the order of a release; secret.
     #[must_use]
     pub fn numbers(&self) -> &[i64] {
         &self.sums
     }
 }
 
-/// The round alone (INV-4).
+/// Shows only the round (INV-4).
 impl fmt::Debug for PartCollecting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("PartCollecting").field("round", &self.header.round).finish_non_exhaustive()
     }
 }
 
-/// Nothing of its numbers (INV-4).
+/// Shows none of the numbers (INV-4).
 impl fmt::Debug for PartialSum {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("PartialSum").finish_non_exhaustive()

@@ -7,12 +7,13 @@ use super::lattice::Lattice;
 use super::settings::Mechanism;
 use super::source::Kind;
 
-/// The sums that a round releases.
+/// The shape of the sums that a round releases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ReleaseShape {
-    /// P sums of M, one a region: what weights that differ between regions need.
+    /// P sums of M numbers, one per region, for weights that differ between regions.
     Regions,
-    /// One sum of M over all slots, with the noise of one region: enough once weights are uniform.
+    /// One sum of M numbers over all slots, with the noise of one region; sufficient once weights
+    /// are uniform.
     Total,
 }
 
@@ -29,7 +30,7 @@ impl ReleaseShape {
     }
 }
 
-/// The part of a release besides its sums; all of it public.
+/// The public part of a release besides its sums.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
     pub(crate) mechanism: [u8; 32],
@@ -63,12 +64,12 @@ impl Header {
         u64::from(self.n_sums()) * u64::from(self.n_features)
     }
 
-    /// The same; a mechanism has at most 2^24 coordinates.
+    /// Like [`Self::n_coordinates`]; a mechanism has at most 2^24 coordinates.
     pub(crate) fn len(&self) -> usize {
         self.n_sums() as usize * self.n_features as usize
     }
 
-    /// The sum to which the vector of a slot is added (INV-11).
+    /// Returns the index of the sum that includes the vector of a slot (INV-11).
     pub(crate) fn sum_of(&self, slot: u32) -> u32 {
         match self.shape {
             ReleaseShape::Regions => slot % self.n_regions,
@@ -77,10 +78,10 @@ impl Header {
     }
 }
 
-/// The sums of one round with their noise, in multiples of the lattice's spacing g.
+/// The noisy sums of one round, in multiples of the lattice's spacing g.
 ///
-/// It can only come from a closed round or from the bytes of one, and its kind K is [`Secure`](super::Secure) or
-/// [`Simulated`](super::Simulated) for ever.
+/// A release comes only from a closed round or from the bytes of one. Its kind K,
+/// [`Secure`](super::Secure) or [`Simulated`](super::Simulated), never changes.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Release<K> {
     header: Header,
@@ -88,36 +89,36 @@ pub struct Release<K> {
     kind: PhantomData<fn() -> K>,
 }
 
-/// Bytes that are not a release of this kind.
+/// The error for bytes that are not a release of this kind.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReleaseRefused {
-    /// They do not begin like a release of this version.
-    #[error("not a release of a version that this program reads")]
+    /// The bytes do not start like a release of this version.
+    #[error("not a release of a supported version")]
     UnknownFormat,
-    /// They are of the other kind: noise from a seed where secure noise is due, or the reverse.
+    /// The release is of the other kind: simulated instead of secure noise, or the reverse.
     #[error("the release is of another kind: simulated and secure releases do not mix")]
     OtherKind,
-    /// There are too few or too many.
-    #[error("the release has {found} bytes, its header asks for {expected}")]
+    /// There are too few or too many bytes.
+    #[error("the release has {found} bytes, its header says {expected}")]
     WrongSize {
-        /// The number of bytes that the header asks for.
+        /// The number of bytes according to the header.
         expected: u64,
-        /// The number of bytes that there are.
+        /// The actual number of bytes.
         found: usize,
     },
-    /// A field holds what no mechanism writes.
+    /// A field has a value that no mechanism writes.
     #[error("the release's {field} is out of range")]
     Field {
-        /// Its name.
+        /// The field's name.
         field: &'static str,
     },
-    /// Another mechanism made it.
+    /// The release was made by another mechanism.
     #[error("the release was made by a mechanism with other parameters")]
     OtherMechanism,
-    /// It is another round's.
+    /// The release belongs to another round.
     #[error("the release is of round {found}, not {expected}")]
     OtherRound {
-        /// The round that was asked for.
+        /// The requested round.
         expected: u64,
         /// The round of the release.
         found: u64,
@@ -126,7 +127,7 @@ pub enum ReleaseRefused {
 
 const FORMAT: [u8; 8] = *b"fdbrel\x001";
 
-/// Bytes before the sums: format, kind, shape, mechanism, round, P, M, e.
+/// Size of the fields before the sums: format, kind, shape, mechanism, round, P, M, e.
 const HEADER_SIZE: usize = 8 + 1 + 1 + 32 + 8 + 4 + 4 + 4;
 
 impl<K> Release<K> {
@@ -134,50 +135,51 @@ impl<K> Release<K> {
         Self { header, sums, kind: PhantomData }
     }
 
-    /// The round.
+    /// Returns the round.
     pub fn round(&self) -> u64 {
         self.header.round
     }
 
-    /// Returns the shape of its sums.
+    /// Returns the shape of the sums.
     pub fn shape(&self) -> ReleaseShape {
         self.header.shape
     }
 
-    /// [`Mechanism::hash`] of the mechanism that made it.
+    /// Returns the [`Mechanism::hash`] of the mechanism that made the release.
     pub fn mechanism(&self) -> [u8; 32] {
         self.header.mechanism
     }
 
-    /// P, of the mechanism; there are so many sums, or one.
+    /// Returns P of the mechanism; the release has P sums or one.
     pub fn n_regions(&self) -> u32 {
         self.header.n_regions
     }
 
-    /// Number of sums: P or 1.
+    /// Returns the number of sums: P or 1.
     pub fn n_sums(&self) -> u32 {
         self.header.n_sums()
     }
 
-    /// M.
+    /// Returns M.
     pub fn n_features(&self) -> u32 {
         self.header.n_features
     }
 
-    /// g: the distance between neighbouring values.
+    /// Returns g, the distance between adjacent values.
     pub fn spacing(&self) -> f64 {
         Lattice::spacing_of(self.header.exponent)
     }
 
-    /// All sums in units of g: n_sums × M, row by row.
+    /// Returns all sums in units of g: n_sums × M, row by row.
     pub fn sums(&self) -> &[i64] {
         &self.sums
     }
 
-    /// The sum of a region in the units of the vectors, k g of M; of a [`ReleaseShape::Total`] there is region 0 only.
+    /// Returns the sum of a region in the units of the vectors, k g: M numbers. A
+    /// [`ReleaseShape::Total`] has only region 0.
     ///
     /// # Panics
-    /// If there is no such sum.
+    /// If the region is out of range.
     #[expect(
         clippy::cast_precision_loss,
         reason = "a released value; beyond 2^53 it is rounded to a multiple of g still"
@@ -191,7 +193,8 @@ impl<K> Release<K> {
 }
 
 impl<K: Kind> Release<K> {
-    /// The release in one fixed layout, little-endian: its size follows from shape, P and M.
+    /// Encodes the release in a fixed little-endian layout with a size determined by shape, P and
+    /// M.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(HEADER_SIZE + 8 * self.sums.len());
         bytes.extend(FORMAT);
@@ -207,7 +210,7 @@ impl<K: Kind> Release<K> {
         bytes
     }
 
-    /// Undoes [`Self::to_bytes`]. Nothing is allocated before the size is known to be right (INV-19).
+    /// Decodes [`Self::to_bytes`]. Allocates only after checking the size (INV-19).
     ///
     /// # Errors
     /// If the bytes are not exactly a release of kind K.
@@ -248,10 +251,10 @@ impl<K: Kind> Release<K> {
 }
 
 impl Mechanism {
-    /// Reads a release of this mechanism and round.
+    /// Decodes a release of this mechanism and round.
     ///
     /// # Errors
-    /// If the bytes are not a release, or one of another kind, mechanism or round.
+    /// If the bytes are not a release, or belong to another kind, mechanism or round.
     pub fn read<K: Kind>(&self, round: u64, bytes: &[u8]) -> Result<Release<K>, ReleaseRefused> {
         let release = Release::from_bytes(bytes)?;
         let found = &release.header;
@@ -264,13 +267,14 @@ impl Mechanism {
         Ok(release)
     }
 
-    /// Bytes of a release of this shape: the same in every round (INV-4, INV-18).
+    /// Returns the size in bytes of a release of this shape, the same in every round (INV-4,
+    /// INV-18).
     pub fn release_size(&self, shape: ReleaseShape) -> u64 {
         HEADER_SIZE as u64 + 8 * Header::of(self, 0, shape).n_coordinates()
     }
 }
 
-/// Bytes that are taken from the front.
+/// Takes fixed-size fields from the front of some bytes.
 pub(crate) struct Fields<'a>(pub(crate) &'a [u8]);
 
 impl Fields<'_> {
@@ -281,7 +285,7 @@ impl Fields<'_> {
     }
 }
 
-/// Lengths only.
+/// Shows only lengths.
 impl<K> fmt::Debug for Release<K> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Release")

@@ -1,4 +1,4 @@
-//! The public parameters of a mechanism, checked and frozen.
+//! The public parameters of a mechanism, validated and immutable.
 
 use sha2::{Digest, Sha256};
 use zeroize::Zeroizing;
@@ -10,11 +10,12 @@ use super::lattice::{Lattice, MAX_FEATURES};
 use super::source::{NoiseError, NoiseSource};
 use crate::accounting::{Noise, NoiseMultiplier, PrivacyEvent, Sampling, SamplingRate};
 
-/// Everything that a release depends on besides vectors and randomness; public, and fixed before the first round
-/// (INV-11).
+/// All public parameters that determine a release besides vectors and randomness. Fixed before the
+/// first round (INV-11).
 #[derive(Clone, Debug, PartialEq)]
 pub struct MechanismSettings {
-    /// N: slots of the roster, at least 1. Slots are numbered from 0; one that nobody fills counts as a zero vector.
+    /// N: slots of the roster, at least 1. Slots are numbered from 0; an unused slot counts as a
+    /// zero vector.
     pub n_slots: u32,
     /// P: regions, at least 1; may exceed N.
     pub n_regions: u32,
@@ -22,7 +23,7 @@ pub struct MechanismSettings {
     pub n_features: u32,
     /// S: the clipping threshold of the joint vector; each vector is clipped at S / √P.
     pub max_norm: f64,
-    /// q: probability that a slot takes part in a round; used as the nearest k / 2^32.
+    /// q: probability that a slot takes part in a round; rounded to the nearest k / 2^32.
     pub sampling_rate: SamplingRate,
     /// z: standard deviation of the noise over S / √P, within [`Lattice::MULTIPLIERS`].
     pub noise_multiplier: NoiseMultiplier,
@@ -33,21 +34,21 @@ pub struct MechanismSettings {
 pub enum Server {
     /// The coordinator, to which agents upload.
     Leader,
-    /// The other party's.
+    /// The server of the other party.
     Helper,
 }
 
-/// Settings with which no mechanism can be made.
+/// The error for invalid settings.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum MechanismError {
-    /// A count is out of its range.
+    /// A count is out of range.
     #[error("{name} = {value}: it must be at least 1 and at most {largest}")]
     Count {
         /// The setting.
         name: &'static str,
-        /// The value that was given.
+        /// The given value.
         value: u32,
-        /// The largest value that is accepted.
+        /// The largest accepted value.
         largest: u32,
     },
     /// A release would be too long.
@@ -60,13 +61,13 @@ pub enum MechanismError {
         n_regions: u32,
         /// M.
         n_features: u32,
-        /// The largest product.
+        /// The largest accepted product.
         largest: u64,
     },
     /// S is unusable.
     #[error(
-        "max_norm = {max_norm}: max_norm / sqrt(n_regions) must be within {smallest:e} and {largest:e}; \
-         1.1 * sqrt(n_regions * n_features) needs no data",
+        "max_norm = {max_norm}: max_norm / sqrt(n_regions) must be between {smallest:e} and \
+         {largest:e}; 1.1 * sqrt(n_regions * n_features) is a value that needs no data",
         smallest = Lattice::NORMS.0,
         largest = Lattice::NORMS.1
     )]
@@ -74,13 +75,13 @@ pub enum MechanismError {
         /// S.
         max_norm: f64,
     },
-    /// q is below what coins of 32 bits can have.
+    /// q is too small for coins of 32 bits.
     #[error("sampling_rate = {rate:e}: it must be at least 2^-32")]
     SamplingRate {
         /// q.
         rate: f64,
     },
-    /// The numbers of a secure sum have too few bits or too many.
+    /// The number of bits in a secure sum is out of range.
     #[error(
         "bits = {bits}: it must be from {fewest} to {most}",
         fewest = Lattice::BITS.0,
@@ -90,9 +91,9 @@ pub enum MechanismError {
         /// b.
         bits: u32,
     },
-    /// z is out of its range.
+    /// z is out of range.
     #[error(
-        "noise_multiplier = {multiplier}: it must be within {smallest} and {largest}",
+        "noise_multiplier = {multiplier}: it must be between {smallest} and {largest}",
         smallest = Lattice::MULTIPLIERS.0,
         largest = Lattice::MULTIPLIERS.1
     )]
@@ -102,14 +103,16 @@ pub enum MechanismError {
     },
 }
 
-/// The subsampled discrete Gaussian mechanism with checked settings.
+/// The subsampled discrete Gaussian mechanism with validated settings.
 ///
-/// A slot takes part in a round with probability q, independently of all else. The vectors of those that do are put on a
-/// [`Lattice`] and clipped at norm K, summed in integers, region by region or in one total, and each coordinate of a sum
-/// carries a draw of the discrete Gaussian with σ² = ⌈(z K)²⌉. Sensitivity under zero-out adjacency: K in both shapes,
-/// since a slot adds to exactly one sum. Nothing is divided: weights and 1/q are applied to the release by whoever reads
-/// it, as post-processing. Reference: DP-FTS-DE, Algorithm 1 lines 5 to 11, with these deviations: one sum a vector
-/// instead of P weighted ones, noise on a lattice, nothing divided by q.
+/// A slot takes part in a round independently with probability q. The vectors of participating
+/// slots are put on a [`Lattice`], clipped at norm K, and summed in integers, per region or in one
+/// total. Each coordinate of a sum carries a draw of the discrete Gaussian with σ² = ⌈(z K)²⌉. The
+/// sensitivity under zero-out adjacency is K in both shapes, since a slot adds to exactly one sum.
+/// Nothing is divided: readers of the release apply weights and 1/q as post-processing.
+///
+/// Reference: DP-FTS-DE, Algorithm 1 lines 5 to 11, with these deviations: one sum per vector
+/// instead of P weighted ones, noise on a lattice, no division by q.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Mechanism {
     settings: MechanismSettings,
@@ -123,19 +126,20 @@ impl Mechanism {
     /// The largest number of coordinates of a release, P·M: 2^24.
     pub const MAX_COORDINATES: u64 = 1 << 24;
 
-    /// Checks the settings and derives lattice, coins and noise from them.
+    /// Validates the settings and derives lattice, coins and noise from them.
     ///
     /// # Errors
-    /// If a setting is out of its range; the error names it.
+    /// If a setting is out of range; the error names it.
     pub fn new(settings: MechanismSettings) -> Result<Self, MechanismError> {
         Self::with_bits(settings, Lattice::FINEST_BITS)
     }
 
-    /// The same for a secure sum: each number of a vector, its sign included, has so many bits, within [`Lattice::BITS`]. One server's
-    /// noise alone has the σ of the mechanism, which [`Self::event`] counts with.
+    /// Like [`Self::new`], for a secure sum with numbers of `bits` bits including the sign, within
+    /// [`Lattice::BITS`]. The noise of each server alone has the mechanism's σ, which
+    /// [`Self::event`] assumes.
     ///
     /// # Errors
-    /// If a setting is out of its range; the error names it.
+    /// If a setting is out of range; the error names it.
     pub fn for_secure_sum(settings: MechanismSettings, bits: u32) -> Result<Self, MechanismError> {
         let (fewest, most) = Lattice::BITS;
         if !(fewest..=most).contains(&bits) {
@@ -149,7 +153,7 @@ impl Mechanism {
         let norm = settings.max_norm / f64::from(settings.n_regions).sqrt();
         let lattice = Lattice::for_norm(norm, bits)
             .ok_or(MechanismError::MaxNorm { max_norm: settings.max_norm })?;
-        // INV-7: sums of N vectors beside noise below 2^61 fit 64 bits.
+        // INV-7: sums of N vectors plus noise below 2^61 fit 64 bits.
         assert!(u128::from(settings.n_slots) * u128::from(lattice.bound()) < 1 << 62);
         let rate = CoinRate::nearest(settings.sampling_rate)
             .ok_or(MechanismError::SamplingRate { rate: settings.sampling_rate.get() })?;
@@ -164,22 +168,23 @@ impl Mechanism {
         Ok(mechanism)
     }
 
-    /// The settings it was made of.
+    /// Returns the settings.
     pub fn settings(&self) -> &MechanismSettings {
         &self.settings
     }
 
-    /// Returns the lattice on which coordinates lie.
+    /// Returns the lattice of the coordinates.
     pub fn lattice(&self) -> &Lattice {
         &self.lattice
     }
 
-    /// The law of the noise on each coordinate, in units of the lattice's spacing.
+    /// Returns the distribution of the noise on each coordinate, in units of the lattice's spacing.
     pub fn noise(&self) -> &DiscreteGaussian {
         &self.noise
     }
 
-    /// σ g: standard deviation of the noise on each released value, never below z S / √P as the lattice rounds it.
+    /// Returns σ g: the standard deviation of the noise on each released value, at least z S / √P
+    /// as rounded to the lattice.
     #[expect(
         clippy::cast_precision_loss,
         reason = "a figure to weigh a release by; the noise itself is drawn in integers"
@@ -188,19 +193,21 @@ impl Mechanism {
         (self.noise.variance() as f64).sqrt() * self.lattice.spacing()
     }
 
-    /// A vector of an agent as whole numbers of the lattice's spacing, clipped at norm K, for a secure sum. One with a coordinate that
-    /// is not finite is zero. The same steps for every vector (INV-5).
+    /// Returns an agent's vector in units of the lattice's spacing, clipped at norm K, for a secure
+    /// sum. A vector with a non-finite coordinate counts as zero. The steps are the same for every
+    /// vector (INV-5).
     ///
     /// # Panics
-    /// If a clipped vector is too long after all: the process stops before anything is sent (INV-7).
+    /// If a clipped vector is still too long: the process stops before anything is sent (INV-7).
     pub fn clipped(&self, vector: &[f64]) -> Zeroizing<Vec<i64>> {
         Zeroizing::new(self.lattice.clipped(vector))
     }
 
-    /// The whole noise that one server of a secure sum adds to `n` numbers of a round, from a stream of its own.
+    /// Returns the complete noise that one server of a secure sum adds to `n` numbers of a round,
+    /// from the server's own stream.
     ///
     /// # Errors
-    /// If the source has no randomness to give.
+    /// If the source has no randomness.
     pub fn server_noise<S: NoiseSource>(
         &self,
         server: Server,
@@ -220,7 +227,7 @@ impl Mechanism {
         Ok(Zeroizing::new(noise))
     }
 
-    /// q as it is used: k / 2^32.
+    /// Returns q as used: k / 2^32.
     pub fn sampling_rate(&self) -> f64 {
         self.rate.get()
     }
@@ -229,7 +236,7 @@ impl Mechanism {
         self.rate
     }
 
-    /// All public parameters in one fixed layout, little-endian.
+    /// Encodes all public parameters in a fixed little-endian layout.
     pub fn to_bytes(&self) -> Vec<u8> {
         let settings = &self.settings;
         let mut bytes = b"fedbo mechanism 1\0".to_vec();
@@ -245,18 +252,19 @@ impl Mechanism {
         bytes
     }
 
-    /// SHA-256 of [`Self::to_bytes`]: a release names the mechanism that made it.
+    /// Returns SHA-256 of [`Self::to_bytes`], which identifies the mechanism in a release.
     pub fn hash(&self) -> [u8; 32] {
         self.hash
     }
 
-    /// The region of a slot: its number modulo P, whoever else is there (INV-11).
+    /// Returns the region of a slot: its number modulo P, independently of the other slots
+    /// (INV-11).
     pub fn region_of(&self, slot: u32) -> u32 {
         slot % self.settings.n_regions
     }
 
-    /// Returns the event that each release costs, whatever its shape: the coordinates counted are those of the longer
-    /// one.
+    /// Returns the event that each release costs. It does not depend on the shape: it counts the
+    /// coordinates of the longer one.
     pub fn event(&self) -> PrivacyEvent {
         let rate = SamplingRate::new(self.rate.get()).unwrap_or(self.settings.sampling_rate);
         PrivacyEvent {
@@ -271,7 +279,7 @@ impl Mechanism {
     }
 }
 
-/// N, P, M ≥ 1, M ≤ [`MAX_FEATURES`], P·M ≤ [`Mechanism::MAX_COORDINATES`].
+/// Checks N, P, M ≥ 1, M ≤ [`MAX_FEATURES`], P·M ≤ [`Mechanism::MAX_COORDINATES`].
 pub(crate) fn check_dimensions(
     n_slots: u32,
     n_regions: u32,

@@ -1,10 +1,10 @@
-//! The source of a round's randomness, and the kind of release that follows from it.
+//! The source of a round's randomness, and the resulting kind of release.
 
 use zeroize::Zeroizing;
 
-/// The operating system gave no random bytes.
+/// The operating system returned no random bytes.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the operating system gave no random bytes ({0}); without them no round is released")]
+#[error("the operating system provided no random bytes ({0}); no round is released without them")]
 pub struct NoiseError(pub(crate) getrandom::Error);
 
 mod sealed {
@@ -12,34 +12,36 @@ mod sealed {
 
     use super::NoiseError;
 
-    /// Keys of rounds; outside this crate nobody can make one.
+    /// Keys of rounds; cannot be implemented outside of this crate.
     pub trait Keys {
-        /// The key of a round's streams.
+        /// Returns the key of a round's streams.
         fn key(&mut self, round: u64) -> Result<Zeroizing<[u8; 32]>, NoiseError>;
-        /// Told how many 32-bit words a round has drawn.
+        /// Receives the number of 32-bit words that a round has drawn.
         fn count(&mut self, _n_words: u128) {}
     }
 
     pub trait Sealed {
-        /// In the bytes of a release.
+        /// The code in the bytes of a release.
         const CODE: u8;
     }
 }
 pub(crate) use sealed::Sealed;
 
-/// The kind of a release, which says what it is worth: [`Secure`] or [`Simulated`]. Nothing turns one into the other.
+/// The kind of a release, which determines its guarantee: [`Secure`] or [`Simulated`]. Kinds cannot
+/// be converted.
 pub trait Kind: Sealed + Copy + Eq + std::fmt::Debug + Send + Sync + 'static {
-    /// True if the release may be called private.
+    /// True if the release is private.
     const PRIVATE: bool;
 }
 
-/// Noise from the operating system's generator.
+/// Noise from the operating system's random generator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Secure {}
 
-/// Noise from a seed: nothing about it is private (INV-10).
+/// Noise from a seed, which gives no privacy (INV-10).
 ///
-/// A simulated release is of another type than a secure one. With `Secure` in the place of `Simulated` this compiles:
+/// A simulated release differs in type from a secure one. With `Secure` instead of `Simulated`
+/// this compiles:
 ///
 /// ```compile_fail,E0308
 /// use fedbo_privacy::mechanism::{Release, Secure, Simulated};
@@ -68,15 +70,18 @@ impl Kind for Simulated {
     const PRIVATE: bool = false;
 }
 
-/// Gives each round a key of its own. Sealed: the sources are [`SecureNoise`] and, for simulations, `SimNoise`.
+/// Gives each round its own key. Sealed: the sources are [`SecureNoise`] and, for simulations,
+/// `SimNoise`.
 pub trait NoiseSource: sealed::Keys {
-    /// The kind of its releases.
+    /// The kind of the resulting releases.
     type Kind: Kind;
 }
 
-/// 32 fresh bytes of the operating system for each round, expanded by ChaCha20 and cleared after use (INV-8).
+/// 32 fresh bytes from the operating system for each round, expanded by ChaCha20 and cleared after
+/// use (INV-8).
 ///
-/// There is no seed to give, nothing to save and nothing to copy (INV-10); without `Clone` this compiles:
+/// The source has no seed and can be neither stored nor copied (INV-10); without `Clone` this
+/// compiles:
 ///
 /// ```compile_fail,E0277
 /// fn copies<T: Clone>(_: T) {}
@@ -91,7 +96,7 @@ pub trait NoiseSource: sealed::Keys {
 pub struct SecureNoise(());
 
 impl SecureNoise {
-    /// The source for production.
+    /// Creates the source for production.
     #[expect(
         clippy::new_without_default,
         reason = "where noise comes from is said in full wherever it is chosen"
@@ -113,9 +118,9 @@ impl NoiseSource for SecureNoise {
     type Kind = Secure;
 }
 
-/// Noise that a seed and the number of a round determine: for simulations and tests.
+/// Noise determined by a seed and the round number, for simulations and tests.
 ///
-/// The same seed and round give the same coins and the same noise, whatever was drawn before.
+/// The same seed and round give the same coins and noise, independently of earlier draws.
 #[cfg(feature = "simulation")]
 #[derive(Debug)]
 pub struct SimNoise {
@@ -125,12 +130,12 @@ pub struct SimNoise {
 
 #[cfg(feature = "simulation")]
 impl SimNoise {
-    /// The source with this seed.
+    /// Creates the source with this seed.
     pub fn new(seed: [u8; 32]) -> Self {
         Self { seed, n_words: 0 }
     }
 
-    /// 32-bit words that all rounds so far have drawn.
+    /// Returns the number of 32-bit words drawn in all rounds so far.
     pub fn n_words(&self) -> u128 {
         self.n_words
     }

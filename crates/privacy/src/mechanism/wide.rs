@@ -1,4 +1,4 @@
-//! Unsigned integers of 256 bits: as much as an exact comparison needs.
+//! Unsigned integers of 256 bits, with the operations needed for an exact comparison.
 
 /// `high` · 2^128 + `low`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -25,7 +25,7 @@ impl Wide {
         Self { high: self.high - other.high - u128::from(borrow), low }
     }
 
-    /// ⌈self / 2^shift⌉ for `shift` < 128; `None` if that has more than 128 bits.
+    /// ⌈self / 2^shift⌉ for `shift` < 128; `None` if the result has more than 128 bits.
     pub(crate) fn shifted_up(self, shift: u32) -> Option<u128> {
         if shift == 0 {
             return (self.high == 0).then_some(self.low);
@@ -43,7 +43,7 @@ impl Wide {
 mod tests {
     use super::*;
 
-    /// Against the schoolbook: (a·2^64 + b)² = a²·2^128 + 2ab·2^64 + b².
+    /// Checked against the schoolbook formula: (a·2^64 + b)² = a²·2^128 + 2ab·2^64 + b².
     #[test]
     fn products_carry_into_the_upper_half() {
         let all = Wide::product(u128::MAX, u128::MAX); // (2^128 − 1)² = (2^128 − 2)·2^128 + 1

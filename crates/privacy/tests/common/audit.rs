@@ -1,8 +1,9 @@
-//! The inference of an audit from how often an adversary is right.
+//! Statistical inference from an adversary's success rates in an audit.
 
 use super::float;
 
-/// The interval of probabilities p with n · KL(k/n ‖ p) ≤ ln(1/α): each end fails with probability at most α (Chernoff).
+/// Returns the interval of probabilities p with n · KL(k/n ‖ p) ≤ ln(1/α): each end fails with
+/// probability at most α (Chernoff).
 fn interval(hits: u64, tries: u64, alpha: f64) -> (f64, f64) {
     let (found, limit) = (float(hits) / float(tries), (1.0 / alpha).ln() / float(tries));
     let inside = |p: f64| {
@@ -26,7 +27,8 @@ fn interval(hits: u64, tries: u64, alpha: f64) -> (f64, f64) {
     (end(0.0), end(1.0))
 }
 
-/// The adversary's record: how often it said "the slot is there" when it was, and when it was not.
+/// The adversary's guesses "the slot is present": how many are right with the slot, and wrong
+/// without it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AttackRecord {
     pub(crate) tries: u64,
@@ -35,22 +37,24 @@ pub(crate) struct AttackRecord {
 }
 
 impl AttackRecord {
-    /// Guesses by a threshold on a statistic, from as many runs with the slot as without.
+    /// Counts guesses by a threshold on a statistic, from equally many runs with and without the
+    /// slot.
     pub(crate) fn above(threshold: f64, with: &[f64], without: &[f64]) -> Self {
         assert_eq!(with.len(), without.len());
         let count = |runs: &[f64]| runs.iter().filter(|t| **t > threshold).count() as u64;
         Self { tries: with.len() as u64, right: count(with), wrong: count(without) }
     }
 
-    /// A lower bound on ε at δ, too high with probability at most 2α: ln((P(right) − δ) / P(wrong)).
+    /// Returns a lower bound on ε at δ, too high with probability at most 2α:
+    /// ln((P(right) − δ) / P(wrong)).
     pub(crate) fn epsilon(self, delta: f64, alpha: f64) -> f64 {
         let right = interval(self.right, self.tries, alpha).0;
         let wrong = interval(self.wrong, self.tries, alpha).1;
         ((right - delta).max(0.0) / wrong).ln()
     }
 
-    /// A lower bound on μ of Gaussian differential privacy, too high with probability at most 2α:
-    /// Φ⁻¹(P(right)) − Φ⁻¹(P(wrong)).
+    /// Returns a lower bound on μ of Gaussian differential privacy, too high with probability at
+    /// most 2α: Φ⁻¹(P(right)) − Φ⁻¹(P(wrong)).
     pub(crate) fn mu(self, alpha: f64) -> f64 {
         let right = interval(self.right, self.tries, alpha).0;
         let wrong = interval(self.wrong, self.tries, alpha).1;
@@ -58,7 +62,7 @@ impl AttackRecord {
     }
 }
 
-/// Φ⁻¹, by bisection.
+/// Returns Φ⁻¹, by bisection.
 fn normal_quantile(probability: f64) -> f64 {
     let (mut low, mut high) = (-40.0, 40.0);
     for _ in 0..80 {

@@ -1,4 +1,5 @@
-//! The common parts of the mechanism's tests: settings, rounds with a known seed, and the sums beneath their noise.
+//! Common parts of the mechanism's tests: settings, rounds with a known seed, and sums without
+//! noise.
 #![expect(
     clippy::unwrap_used,
     reason = "clippy allows it in test functions only, not in what they share"
@@ -12,10 +13,10 @@ use fedbo_privacy::mechanism::{
     Mechanism, MechanismSettings, Release, ReleaseShape, SimNoise, Simulated,
 };
 
-/// The vectors of a round, in the order in which they come.
+/// The vectors of a round, in the order of arrival.
 pub(crate) type Uploads = [(u32, Vec<f64>)];
 
-/// Settings with S = 1.1 √(P M).
+/// Returns settings with S = 1.1 √(P M).
 pub(crate) fn settings(
     n_slots: u32,
     n_regions: u32,
@@ -33,7 +34,7 @@ pub(crate) fn settings(
     }
 }
 
-/// A mechanism with such settings.
+/// Creates a mechanism with such settings.
 pub(crate) fn mechanism(
     n_slots: u32,
     n_regions: u32,
@@ -44,14 +45,14 @@ pub(crate) fn mechanism(
     Mechanism::new(settings(n_slots, n_regions, n_features, q, z)).unwrap()
 }
 
-/// A source of simulated noise.
+/// Creates a source of simulated noise.
 pub(crate) fn source(seed: u64) -> SimNoise {
     let mut bytes = [0; 32];
     bytes[..8].copy_from_slice(&seed.to_le_bytes());
     SimNoise::new(bytes)
 }
 
-/// A whole round. What is refused is left out.
+/// Runs a whole round, ignoring refused vectors.
 pub(crate) fn release(
     mechanism: &Mechanism,
     round: u64,
@@ -66,7 +67,8 @@ pub(crate) fn release(
     collecting.close(source).unwrap().release
 }
 
-/// The sums of a round without their noise: what it releases, less what the same round releases when nobody comes.
+/// Returns the sums of a round without noise: its release minus that of the same round without
+/// vectors.
 pub(crate) fn pre_noise(
     mechanism: &Mechanism,
     round: u64,
@@ -79,30 +81,30 @@ pub(crate) fn pre_noise(
     difference(full.sums(), empty.sums())
 }
 
-/// a − b.
+/// Returns a − b.
 pub(crate) fn difference(a: &[i64], b: &[i64]) -> Vec<i64> {
     assert_eq!(a.len(), b.len());
     a.iter().zip(b).map(|(a, b)| a - b).collect()
 }
 
-/// Σ k², exactly.
+/// Returns Σ k², exactly.
 pub(crate) fn squared_norm(sums: &[i64]) -> u128 {
     let squares = sums.iter().map(|k| u128::from(k.unsigned_abs()).pow(2));
     squares.sum()
 }
 
-/// K².
+/// Returns K².
 pub(crate) fn squared_bound(mechanism: &Mechanism) -> u128 {
     u128::from(mechanism.lattice().bound()).pow(2)
 }
 
-/// As a float, to about 1e-16.
+/// Converts to a float, with a relative error of about 1e-16.
 #[expect(clippy::cast_precision_loss, reason = "figures for statistics")]
 pub(crate) fn float(n: u64) -> f64 {
     n as f64
 }
 
-/// As a float, to about 1e-16.
+/// Converts to a float, with a relative error of about 1e-16.
 #[expect(clippy::cast_precision_loss, reason = "figures for statistics")]
 pub(crate) fn signed(n: i64) -> f64 {
     n as f64

@@ -6,10 +6,10 @@ use super::Scale;
 use super::text::Font;
 use super::values::within_magnitude;
 
-/// Labels beside each other are at least this far apart.
+/// Minimum distance between adjacent labels.
 const LABEL_GAP: f64 = 6.0;
 
-/// An axis: a range, in decades for a logarithmic one, and the ticks in it.
+/// An axis: a range, in decades if it is logarithmic, and its ticks.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Axis {
     low: f64,
@@ -19,11 +19,13 @@ pub(crate) struct Axis {
     mirrored: bool,
     /// Position and label of each tick.
     pub(crate) ticks: Vec<(f64, String)>,
-    /// Positions of the small ticks between them.
+    /// Positions of the minor ticks.
     pub(crate) minor: Vec<f64>,
-    /// Names of categories, which take the places from 0 to 1, from 1 to 2, ...; empty for an axis of numbers.
+    /// Names of categories, which occupy the intervals from 0 to 1, from 1 to 2, ...; empty for a
+    /// numeric axis.
     pub(crate) names: Vec<String>,
-    /// The constructor with its range, for another number of ticks, and the number of ticks.
+    /// The constructor with its range, to recreate the axis with another number of ticks; and the
+    /// current number.
     made: (Made, f64, f64),
     pub(crate) n_ticks: u32,
 }
@@ -40,7 +42,7 @@ enum Made {
 }
 
 impl Axis {
-    /// A linear axis from `low` to `high`, which may be the smaller one, with ticks of this step.
+    /// A linear axis from `low` to `high` with these ticks. `low` may be the larger end.
     fn stepped(made: (Made, f64, f64), (low, high): (f64, f64), ticks: Vec<(f64, String)>) -> Self {
         Self {
             low,
@@ -55,7 +57,7 @@ impl Axis {
         }
     }
 
-    /// The axis with about as many ticks as are wanted.
+    /// Recreates the axis with approximately this number of ticks.
     pub(crate) fn with_ticks(&self, n_ticks: u32) -> Self {
         let (made, low, high) = self.made;
         match made {
@@ -68,7 +70,7 @@ impl Axis {
         }
     }
 
-    /// Whole numbers from end to end.
+    /// Whole numbers from end to end, without a margin.
     pub(crate) fn iterations(low: f64, high: f64, n_ticks: u32) -> Self {
         let made = (Made::Iterations, low, high);
         let high = high.max(low + 1.0);
@@ -86,28 +88,30 @@ impl Axis {
         Self { n_ticks, ..Self::stepped(made, (low - margin, high + margin), ticks) }
     }
 
-    /// From 0 to `high`, which must be above 0, for bars; with room at the end for a number behind the longest.
+    /// From 0 to `high`, which must be above 0, for bars; with room for a number after the longest
+    /// one.
     pub(crate) fn of_bars(high: f64, n_ticks: u32) -> Self {
         let ticks = linear_ticks(0.0, high, nice_step(high, n_ticks));
         Self::stepped((Made::Fixed, 0.0, 0.0), (0.0, 1.12 * high), ticks)
     }
 
-    /// Lengths from `low` to `high` without ticks.
+    /// Lengths from `low` to `high`, without ticks.
     pub(crate) fn bare(low: f64, high: f64) -> Self {
         Self::stepped((Made::Fixed, 0.0, 0.0), (low, high), Vec::new())
     }
 
-    /// Categories beside each other.
+    /// Categories side by side.
     pub(crate) fn columns(names: Vec<String>) -> Self {
         Self { names: names.clone(), ..Self::bare(0.0, names.len().max(1) as f64) }
     }
 
-    /// Categories below each other, the first on top.
+    /// Categories from top to bottom.
     pub(crate) fn rows(names: Vec<String>) -> Self {
         Self { names: names.clone(), ..Self::bare(names.len().max(1) as f64, 0.0) }
     }
 
-    /// The axis of a parameter's range; categories are `columns` or [`rows`](Self::rows).
+    /// The axis of a parameter's range; `names` creates that of categories,
+    /// [`columns`](Self::columns) or [`rows`](Self::rows).
     pub(crate) fn of_range(
         range: &Kind,
         n_ticks: u32,
@@ -145,8 +149,10 @@ impl Axis {
         axis
     }
 
-    /// The axis with the most ticks, up to its own number, whose labels fit below a panel of this width, without touching each
-    /// other or reaching out by more than `overhang`. Where none does, some ticks go.
+    /// Reduces the number of ticks until the labels fit below a panel of this width.
+    ///
+    /// Labels must not touch each other or extend beyond the panel by more than `overhang`. If no
+    /// number of ticks fits, some ticks are removed.
     pub(crate) fn fitted(&self, (width, overhang): (f64, f64), font: Font) -> Self {
         let make = |n_ticks| self.with_ticks(n_ticks);
         let counts = || (2..=self.n_ticks.max(2)).rev();
@@ -172,7 +178,7 @@ impl Axis {
         Self { ticks: Vec::new(), ..make(2) }
     }
 
-    /// The labels that do not reach out too far.
+    /// The labels within the allowed overhang.
     fn labels_inside(&self, width: f64, overhang: f64, font: Font) -> Vec<Extent> {
         let mut inside = Vec::with_capacity(self.ticks.len());
         for (index, (position, label)) in self.ticks.iter().enumerate() {
@@ -186,7 +192,7 @@ impl Axis {
         inside
     }
 
-    /// Equal distances are equal differences; with a margin.
+    /// Linear scale, with a margin.
     pub(crate) fn linear(low: f64, high: f64, n_ticks: u32) -> Self {
         let margin = match high / 2.0 - low / 2.0 {
             half if half > 1e-12 * low.abs().max(high.abs()) => half * 0.1,
@@ -198,7 +204,7 @@ impl Axis {
         Self { n_ticks, ..Self::stepped(made, (low, high), ticks) }
     }
 
-    /// Equal distances are equal ratios; with a margin. `low` and `high` are decimal logarithms.
+    /// Logarithmic scale, with a margin. `low` and `high` are decimal logarithms.
     pub(crate) fn log(low: f64, high: f64, n_ticks: u32) -> Self {
         let made = (Made::Log, low, high);
         let margin = ((high - low) * 0.05).max(0.02);
@@ -235,7 +241,7 @@ impl Axis {
             }
         }
         if ticks.len() < 2 {
-            // Less than a factor of two: a logarithm is nearly straight there.
+            // Less than a factor of two: the logarithm is almost linear there.
             let (from, to) = (10_f64.powf(low), 10_f64.powf(high));
             ticks = linear_ticks(from, to, nice_step(to - from, n_ticks));
             ticks.iter_mut().for_each(|(position, _)| *position = position.log10());
@@ -252,8 +258,8 @@ impl Axis {
         self.scale == Scale::Log
     }
 
-    /// Returns the place of a value on the axis: 0 at its start, 1 at its end. A value beyond an end is put at the
-    /// edge.
+    /// Returns the place of a value on the axis: 0 at its start, 1 at its end. A value beyond an
+    /// end is clamped to it.
     pub(crate) fn place(&self, value: f64) -> f64 {
         let position = match self.scale {
             Scale::Linear => value,
@@ -265,7 +271,7 @@ impl Axis {
         self.place_of_position(position)
     }
 
-    /// The same for a tick.
+    /// Returns the place of a tick's position.
     pub(crate) fn place_of_position(&self, position: f64) -> f64 {
         ((position - self.low) / (self.high - self.low)).clamp(0.0, 1.0)
     }
@@ -283,7 +289,8 @@ fn overlap(labels: &[Extent]) -> bool {
     labels.windows(2).any(|pair| pair[1].from < pair[0].to + LABEL_GAP)
 }
 
-/// The smallest step of 1, 2 or 5 times a power of ten that gives at most about `n_ticks` ticks.
+/// The smallest step of 1, 2 or 5 times a power of ten that gives at most approximately `n_ticks`
+/// ticks.
 fn nice_step(range: f64, n_ticks: u32) -> f64 {
     let least = range / f64::from(n_ticks.max(1));
     let power = 10_f64.powf(least.log10().floor());
@@ -301,7 +308,8 @@ fn linear_ticks(low: f64, high: f64, step: f64) -> Vec<(f64, String)> {
         .collect()
 }
 
-/// As many decimals as the step needs; powers of ten for very large and very small axes.
+/// Formats a label with the decimals that the step needs, or with powers of ten on very large and
+/// very small axes.
 fn linear_label(value: f64, step: f64, largest: f64) -> String {
     let value = if value.abs() < step * 1e-9 { 0.0 } else { value };
     let exponent = (step.log10() + 1e-9).floor();
@@ -319,7 +327,7 @@ fn linear_label(value: f64, step: f64, largest: f64) -> String {
     text.replace('-', "−")
 }
 
-/// A power of ten, or a digit times one.
+/// Formats a label of a power of ten, or of a digit times a power of ten.
 fn power_label(position: f64) -> String {
     let value = 10_f64.powf(position);
     let text = if (9e-5..2e5).contains(&value) {

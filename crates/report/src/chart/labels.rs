@@ -1,10 +1,12 @@
-//! The places of names at which they can be read: beside points, where they cover least, and at the ends of lines.
+//! Readable places of names: beside points, where they cover least, and at the ends of lines.
 
 use std::f64::consts::TAU;
 
-/// The cost of a name's place: by unit of length of a line that it hides, by unit of area that it shares with a disc, an error
-/// bar (`COVERED`) or another name or that lies beyond the panel, by unit of length that the tie between a name and its point lies on
-/// another name, by unit that it is too near to another agent's disc, and by unit of distance from its own.
+/// Costs of a name's place.
+///
+/// Per length of a hidden line (`HIDDEN`); per area shared with a disc or an error bar (`COVERED`),
+/// shared with another name, or beyond the panel; per length of a tie that crosses another name;
+/// per unit of closeness to another agent's disc; and per unit of distance from the name's own.
 const HIDDEN: f64 = 1.0;
 const COVERED: f64 = 1.0;
 const ON_NAME: f64 = 4.0;
@@ -12,18 +14,18 @@ const BEYOND: f64 = 3.0;
 const TIED: f64 = 16.0;
 const NEAR: f64 = 2.5;
 const FAR: f64 = 0.6;
-/// From the disc of another agent: nearer, a name may be taken for that agent's.
+/// Distance from another agent's disc. A closer name may be taken for that agent's.
 const APART: f64 = 14.0;
-/// A line this near to a name counts as hidden.
+/// Distance within which a line counts as hidden by a name.
 const CLEAR: f64 = 2.5;
-/// The distances by which a name may stand farther from its agent.
+/// Additional distances that are tried between a name and its agent.
 const FARTHER: [f64; 5] = [0.0, 5.0, 11.0, 20.0, 32.0];
-/// The number of times that each name is placed anew among all others.
+/// Number of passes that place each name again among all others.
 const N_PASSES: usize = 3;
-/// Directions that are tried; a multiple of eight has the corners among them.
+/// Number of directions that are tried; a multiple of eight includes the corners.
 const N_DIRECTIONS: u32 = 24;
 
-/// The rectangle that a name takes.
+/// The rectangle of a name.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Spot {
     pub(super) middle: (f64, f64),
@@ -32,7 +34,9 @@ pub(super) struct Spot {
 }
 
 impl Spot {
-    /// At a distance from a point in a direction (of length 1): centred straight above, below and beside it, and at its corner in
+    /// A spot at a distance from a point in a direction (of length 1).
+    ///
+    /// It is centred directly above, below and beside the point, and touches it with a corner in
     /// between.
     pub(super) fn beside(
         (x, y): (f64, f64),
@@ -50,30 +54,30 @@ impl Spot {
         }
     }
 
-    /// Its upper left and its lower right corner.
+    /// Its upper left and lower right corners.
     pub(super) fn corners(self) -> ((f64, f64), (f64, f64)) {
         let ((x, y), (width, height)) = (self.middle, self.half);
         ((x - width, y - height), (x + width, y + height))
     }
 
-    /// Between two corners.
+    /// The rectangle between two corners.
     pub(super) fn between((left, top): (f64, f64), (right, bottom): (f64, f64)) -> Self {
         let middle = (f64::midpoint(left, right), f64::midpoint(top, bottom));
         Self { middle, half: ((right - left) / 2.0, (bottom - top) / 2.0) }
     }
 
-    /// The point of it that is nearest to another.
+    /// The point of the rectangle nearest to another.
     pub(super) fn nearest(self, (x, y): (f64, f64)) -> (f64, f64) {
         let ((left, top), (right, bottom)) = self.corners();
         (x.clamp(left, right), y.clamp(top, bottom))
     }
 
-    /// The area that both cover.
+    /// The area of the intersection with another spot.
     pub(super) fn overlap(self, other: Self) -> f64 {
         self.shared(other.middle, other.half)
     }
 
-    /// The area that it shares with a rectangle of this middle and half size.
+    /// The area of the intersection with a rectangle of this centre and half size.
     fn shared(self, middle: (f64, f64), half: (f64, f64)) -> f64 {
         let along = |a: f64, half_a: f64, b: f64, half_b: f64| {
             let length = (a + half_a).min(b + half_b) - (a - half_a).max(b - half_b);
@@ -83,7 +87,7 @@ impl Spot {
             * along(self.middle.1, self.half.1, middle.1, half.1)
     }
 
-    /// The spot with a margin.
+    /// The spot extended by a margin.
     fn grown(self, margin: f64) -> Self {
         Self { half: (self.half.0 + margin, self.half.1 + margin), ..self }
     }
@@ -94,7 +98,7 @@ impl Spot {
         wide.hypot(beyond(y, self.middle.1, self.half.1))
     }
 
-    /// The length of a line that lies within it.
+    /// The length of the part of a line within it.
     fn hidden(self, [(ax, ay), (bx, by)]: [(f64, f64); 2]) -> f64 {
         let (dx, dy) = (bx - ax, by - ay);
         let ((left, top), (right, bottom)) = self.corners();
@@ -114,16 +118,16 @@ impl Spot {
     }
 }
 
-/// A name that is to stand beside an agent.
+/// A name to be placed beside an agent.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wanted {
-    /// The middle of the agent's disc.
+    /// The centre of the agent's disc.
     pub(super) agent: (f64, f64),
-    /// From there to the name, at least.
+    /// Minimum distance from there to the name.
     pub(super) distance: f64,
-    /// Half of the name's width and of its height.
+    /// Half of the name's width and height.
     pub(super) half: (f64, f64),
-    /// The place that it takes if all are free.
+    /// The preferred side if all places are free.
     pub(super) prefer: Side,
 }
 
@@ -134,19 +138,19 @@ pub(super) enum Side {
     Right,
 }
 
-/// The ground that names should not cover.
+/// The shapes that names should avoid.
 pub(super) struct Ground {
-    /// A line that stands here twice counts twice.
+    /// Lines to avoid. A line listed twice counts twice.
     pub(super) lines: Vec<[(f64, f64); 2]>,
     pub(super) discs: Vec<(f64, f64)>,
     pub(super) radius: f64,
-    /// Rectangles, as of error bars.
+    /// Rectangles to avoid, for example those of error bars.
     pub(super) solid: Vec<Spot>,
-    /// The panel that names should not leave.
+    /// The panel that should contain the names.
     pub(super) within: Option<Spot>,
-    /// From names that have their places to their points, where lines may tie them together.
+    /// Potential ties from placed names to their points.
     pub(super) ties: Vec<[(f64, f64); 2]>,
-    /// Names that have their places.
+    /// The placed names.
     pub(super) names: Vec<Spot>,
 }
 
@@ -176,13 +180,15 @@ impl Ground {
             + NEAR * too_near.sum::<f64>()
     }
 
-    /// Places names one after the other, and then each anew, as the others may have taken a better spot for it than they need.
+    /// Places the names one after another. Further passes place each name again, since other names
+    /// may occupy a better spot without needing it.
     pub(super) fn place(mut self, wanted: &[Wanted]) -> Vec<Spot> {
         let n_given = self.names.len();
         for pass in 0..=N_PASSES {
             for name in wanted {
                 if pass > 0 {
-                    // The first is taken away and comes back as the last, so that all have had their turn at the end of a pass.
+                    // The first name is removed and added again at the end, so that each pass
+                    // replaces every name.
                     self.names.remove(n_given);
                     self.ties.remove(0);
                 }
@@ -194,8 +200,10 @@ impl Ground {
         self.names.split_off(n_given)
     }
 
-    /// The best spot for a name: what covers least, the nearer and the more usual one among equals: below, then rather below
-    /// than above, and rather right than left; or to the right, then rather right than left, and rather above than below.
+    /// The spot for a name with the lowest cost.
+    ///
+    /// Of equal costs, the nearer and more usual one is chosen: below, then rather below than above
+    /// and right than left; or to the right, then rather right than left and above than below.
     fn best(&self, wanted: Wanted) -> Spot {
         let Wanted { agent, distance, half, prefer } = wanted;
         let usual = match prefer {
@@ -222,8 +230,10 @@ impl Ground {
     }
 }
 
-/// Heights for names at the ends of lines: as near to the lines as they can be when each is `height` high and all lie
-/// between `top` and `bottom`, in the order of the lines. Where there is no room for all, they are packed evenly.
+/// Heights for names at the ends of lines, as close as possible to the lines.
+///
+/// Each name is `height` high, all are between `top` and `bottom`, and they keep the order of the
+/// lines. If there is not enough room, they are packed evenly.
 pub(super) fn spread(wanted: &[f64], height: f64, (top, bottom): (f64, f64)) -> Vec<f64> {
     let n = wanted.len();
     if n == 0 {
@@ -232,7 +242,8 @@ pub(super) fn spread(wanted: &[f64], height: f64, (top, bottom): (f64, f64)) -> 
     let height = height.min((bottom - top) / n as f64);
     let mut order: Vec<usize> = (0..n).collect();
     order.sort_by(|a, b| wanted[*a].total_cmp(&wanted[*b]));
-    // Blocks of names that touch, each as near to its lines as it can be: (sum of wished first heights, names).
+    // Blocks of touching names, each as close as possible to its lines: (sum of the preferred first
+    // heights, names).
     let mut blocks: Vec<(f64, Vec<usize>)> = Vec::new();
     let first_of = |(sum, names): &(f64, Vec<usize>)| {
         let last = bottom - height * (names.len() as f64 - 0.5);
@@ -246,7 +257,7 @@ pub(super) fn spread(wanted: &[f64], height: f64, (top, bottom): (f64, f64)) -> 
                 blocks.push(above);
                 break;
             }
-            // A name that follows k others wishes the block to begin k heights above it.
+            // A name after k others prefers the block to begin k heights above it.
             let shift = height * (above.1.len() * block.1.len()) as f64;
             block.0 += above.0 - shift;
             block.1 = [above.1, block.1].concat();
@@ -344,7 +355,7 @@ mod tests {
         }
     }
 
-    /// Markers of radius 5 in a panel; names of this width beside them.
+    /// Markers of radius 5 in a panel, with names of these widths beside them.
     fn beside_markers(at: &[(f64, f64, f64)], lines: &[f64]) -> (Vec<Spot>, Ground, Vec<Wanted>) {
         let line = |y: &f64| [(70.0, *y), (400.0, *y)];
         let ground = || Ground {
@@ -378,7 +389,8 @@ mod tests {
         }
     }
 
-    /// A crowd below the upper border, with two lines through it: no name lies on what ties another to its marker.
+    /// A crowd below the upper border, crossed by two lines: no name covers the tie of another to
+    /// its marker.
     #[test]
     fn names_and_the_ties_of_others_keep_apart() {
         let crowd = [
@@ -405,7 +417,7 @@ mod tests {
     fn a_lone_name_stands_to_the_right_of_its_marker() {
         let (placed, _, _) = beside_markers(&[(150.0, 150.0, 30.0)], &[]);
         assert_eq!(placed, [Spot { middle: (173.0, 150.0), half: (15.0, 6.0) }]);
-        // A line through it is better avoided.
+        // A line through the preferred place is avoided.
         let (placed, _, _) = beside_markers(&[(150.0, 150.0, 30.0)], &[150.0]);
         assert!(placed[0].hidden([(70.0, 150.0), (400.0, 150.0)]) < 1e-9, "{placed:?}");
     }
@@ -414,10 +426,10 @@ mod tests {
     fn ends_of_lines_are_apart_in_order_and_no_further_than_need_be() {
         let found = spread(&[50.0, 10.0, 52.0, 90.0], 10.0, (0.0, 100.0));
         assert_eq!(found, [46.0, 10.0, 56.0, 90.0]);
-        // At the edges they move inwards.
+        // At the edges, names move inwards.
         assert_eq!(spread(&[1.0, 2.0], 10.0, (0.0, 100.0)), [5.0, 15.0]);
         assert_eq!(spread(&[99.0, 98.0], 10.0, (0.0, 100.0)), [95.0, 85.0]);
-        // Too many for the room are packed evenly.
+        // If there is not enough room, they are packed evenly.
         assert_eq!(spread(&[5.0; 4], 10.0, (0.0, 20.0)), [2.5, 7.5, 12.5, 17.5]);
         assert!(spread(&[], 10.0, (0.0, 1.0)).is_empty());
     }

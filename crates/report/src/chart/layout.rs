@@ -1,8 +1,10 @@
-//! The one layout: title and legend above, panels in rows and columns, names of the axes outside, a footnote below.
+//! The shared layout: title and legend at the top, panels in rows and columns, names of axes
+//! outside, a footnote at the bottom.
 //!
-//! Columns are as wide as their panels, with the labels of their vertical axes; rows are as high as theirs, with what stands
-//! below. Texts never overlap: labels of ticks that do not fit are left out, names are cut, keys that do not fit beside each
-//! other begin a new line, names beside points and at the ends of lines keep off each other.
+//! Columns are as wide as their panels with the labels of their vertical axes. Rows are as high as
+//! their panels with the labels below. Texts never overlap: tick labels that do not fit are left
+//! out, names are shortened, legend entries that do not fit continue on a new line, and names
+//! beside points and at the ends of lines avoid each other.
 
 use plotters::style::{Color, RGBAColor, RGBColor};
 
@@ -17,13 +19,13 @@ use super::{At, Chart, Key, Mark, Panel, Sign, Y};
 
 type Point = (f64, f64);
 
-/// A chart with everything at its place, in units of length from the upper left corner.
+/// A chart with all positions, in units of length from the upper left corner.
 #[derive(Clone, Debug)]
 pub(super) struct Scene {
     pub(super) size: (u32, u32),
     pub(super) n_panels: usize,
     pub(super) shapes: Vec<Shape>,
-    /// The picture's name, and what it shows, for those who do not see it.
+    /// Accessible name and description of the picture.
     pub(super) title: String,
     pub(super) description: String,
 }
@@ -61,31 +63,33 @@ pub(super) enum Shape {
 /// Distance between a sign and its text, and size of the markers in signs.
 const SIGN_GAP: f64 = 7.0;
 const SIGN_SIZE: f64 = 4.0;
-/// Heights of a line of the legend, and of the title of a panel with the room around it.
+/// Height of a line of the legend, and of a panel's title including its spacing.
 const KEY_LINE: f64 = NAME.em + 8.0;
 const TITLE_ROOM: f64 = 24.0;
-/// Distance between the labels of a row and the titles of the next, and between panels without labels.
+/// Distance between the labels of a row and the titles of the next, and between panels without
+/// labels.
 const ROW_GAP: f64 = 14.0;
 const BARE_GAP: f64 = 20.0;
-/// The labels of a horizontal axis hang over by this much at most.
+/// Maximum overhang of the labels of a horizontal axis.
 const OVERHANG: f64 = 12.0;
-/// Most room for names of categories: beside one column, two or more; and below, set upwards.
+/// Maximum size of category names: beside one column, two, or more; and vertically, below a panel.
 const BESIDE: [f64; 3] = [200.0, 140.0, 84.0];
 const UPWARDS: f64 = 84.0;
-/// Names below a panel are set upwards where a column is narrower than this and a name does not fit.
+/// Column width below which names that do not fit are set vertically.
 const COLUMN_MIN: f64 = 72.0;
-/// Categories that are narrower than this are not parted by lines.
+/// Width below which categories are not separated by lines.
 const PARTED_MIN: f64 = 7.0;
-/// From the end of the rules to the first error bar beside them, from one to the next, and from the last to the names.
+/// Distances from the end of the rules to the first error bar beside them, between error bars, and
+/// from the last one to the names.
 const FIRST_BAR: f64 = 8.0;
 const NEXT_BAR: f64 = 7.0;
 const NAME_GAP: f64 = 14.0;
-/// Most room for the name of a rule.
+/// Maximum width of the name of a rule.
 const RULE_NAME: f64 = 160.0;
 /// Half the width of the caps of an error bar.
 const CAP: f64 = 3.0;
 
-/// Gives everything its place.
+/// Computes all positions of a chart.
 pub(super) fn place(chart: &Chart) -> Scene {
     let panels = || chart.panels.iter();
     let n_columns = panels().map(|panel| panel.cell.1 + 1).max().unwrap_or(1);
@@ -156,7 +160,7 @@ pub(super) fn place(chart: &Chart) -> Scene {
     scene
 }
 
-/// A length that a picture can have: rounded up.
+/// Rounds a length up to whole units.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -197,7 +201,7 @@ impl Scene {
         }));
     }
 
-    /// Writes the name of a vertical axis beside the panels between two heights.
+    /// Adds the name of a vertical axis beside the panels, between two heights.
     fn y_label(&mut self, label: &str, (top, bottom): (f64, f64)) {
         let height = bottom - top;
         let text = NAME.cut(label, height / 0.7);
@@ -206,7 +210,7 @@ impl Scene {
         self.text_upwards(text, at, Anchor::Middle, font);
     }
 
-    /// Sets title and legend between two edges and returns where they end.
+    /// Adds title and legend between two edges, and returns their lower end.
     fn head(&mut self, chart: &Chart, left: f64, right: f64) -> f64 {
         let mut y = EDGE;
         for (text, font) in [(&chart.title, TITLE), (&chart.facts, Font { em: 13.0, ..NOTE })] {
@@ -284,7 +288,7 @@ impl Sign {
     }
 }
 
-/// A panel at its place, with its labels as they fit.
+/// A panel at its position, with labels that fit.
 struct View<'a> {
     panel: &'a Panel,
     /// Left and upper edge.
@@ -292,7 +296,8 @@ struct View<'a> {
     /// Width and height, the strip included.
     size: Point,
     x: Axis,
-    /// Names of the categories below, and whether they are set upwards; and of those beside.
+    /// Names of the categories below, whether those are vertical, and names of the categories
+    /// beside.
     x_names: (Vec<String>, bool),
     y_names: Vec<String>,
     rule_names: Vec<String>,
@@ -326,14 +331,14 @@ impl<'a> View<'a> {
         self.x_names = names_below(&self.panel.x.names, self.size.0, self.small);
     }
 
-    /// Labels beside the vertical axis, each with its height.
+    /// Labels of the vertical axis, each with its height.
     fn y_labels(&self) -> Vec<(f64, &str)> {
         if !self.panel.framed || !self.panel.y_labels {
             return Vec::new();
         }
         let y = &self.panel.y;
         let strip = self.panel.strip.map(|strip| (self.y(Y::Strip(0.5)), strip.label));
-        // The strip's own label stands at its middle.
+        // The strip's own label is at its middle.
         let is_free =
             |at: f64| strip.is_none_or(|(middle, _)| (middle - at).abs() >= self.small.em);
         let ticks = y.ticks.iter().map(|(position, label)| {
@@ -358,7 +363,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// From the end of the rules to the end of their names.
+    /// Distance from the end of the rules to the end of their names.
     fn right_room(&self) -> f64 {
         let width = LABEL.widest(&self.rule_names);
         match self.rule_names.len() {
@@ -367,7 +372,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Height of what stands below.
+    /// Height of the labels below the panel.
     fn below(&self) -> f64 {
         let label = if self.panel.x_label.is_empty() { 0.0 } else { NAME.em + 8.0 };
         self.labels_below() + label
@@ -451,7 +456,7 @@ impl<'a> View<'a> {
         self.draw_rules(scene);
         let spots = self.places_of_labels();
         for (label, spot) in panel.labels.iter().zip(&spots) {
-            // A name that had to go further away is tied to its point.
+            // A name far from its point is tied to it by a line.
             let point = self.point(&label.at);
             let near = spot.nearest(point);
             let length = (near.0 - point.0).hypot(near.1 - point.1);
@@ -460,7 +465,7 @@ impl<'a> View<'a> {
             }
         }
         panel.marks.iter().for_each(|mark| self.draw_mark(mark, scene));
-        // What lies below a name is faded, below all names before the first is written.
+        // Marks below a name are faded, and all fading precedes the first name.
         for (_, spot) in
             panel.labels.iter().zip(&spots).filter(|(label, _)| label.outward.is_none())
         {
@@ -479,7 +484,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Axes, grid and labels, the borders of categories, and the strip.
+    /// Draws axes, grid and labels, the borders of categories, and the strip.
     fn draw_axes(&self, scene: &mut Scene) {
         let (panel, small) = (self.panel, self.small);
         let ((left, top), (right, bottom)) = (self.at, self.end());
@@ -541,14 +546,14 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Lines through the panel, error bars beside it, and the names.
+    /// Draws the rules through the panel, the error bars beside it, and the names.
     fn draw_rules(&self, scene: &mut Scene) {
         let ((left, top), (right, bottom)) = (self.at, self.end());
         let height = |y: f64| self.y(Y::Value(y));
         let named = self.panel.rules.iter().filter(|rule| !rule.name.is_empty());
         let heights: Vec<f64> = named.map(|rule| height(rule.y)).collect();
         let line = LABEL.em * 1.2;
-        // Names may reach a little beyond the panel.
+        // Names may extend slightly beyond the panel.
         let mut places =
             spread(&heights, line, (top - line / 2.0, bottom + line / 2.0)).into_iter();
         let mut bar = right + FIRST_BAR;
@@ -612,7 +617,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// The rectangle of each label: it keeps off lines, points, error bars and other names.
+    /// The rectangle of each label, which avoids lines, points, error bars and other names.
     fn places_of_labels(&self) -> Vec<Spot> {
         if self.panel.labels.is_empty() {
             return Vec::new();
@@ -671,7 +676,8 @@ impl<'a> View<'a> {
     }
 }
 
-/// Names of categories as they fit below a panel, and whether they are set upwards; empty ones where there is no room.
+/// Names of categories that fit below a panel, and whether they are vertical; empty ones if there
+/// is no room.
 fn names_below(names: &[String], width: f64, font: Font) -> (Vec<String>, bool) {
     let column = width / names.len().max(1) as f64;
     let all: Vec<&str> = names.iter().map(String::as_str).collect();
@@ -682,13 +688,13 @@ fn names_below(names: &[String], width: f64, font: Font) -> (Vec<String>, bool) 
     (thinned(font.cut_apart(&all, UPWARDS), column, font), true)
 }
 
-/// Names of categories as they fit beside a panel; empty ones where there is no room.
+/// Names of categories that fit beside a panel; empty ones if there is no room.
 fn names_beside(names: &[String], (width, height): Point, font: Font) -> Vec<String> {
     let all: Vec<&str> = names.iter().map(String::as_str).collect();
     thinned(font.cut_apart(&all, width), height / names.len().max(1) as f64, font)
 }
 
-/// In rows narrower than a line of text only some names have room.
+/// Removes some names if rows are narrower than a line of text.
 fn thinned(mut names: Vec<String>, row: f64, font: Font) -> Vec<String> {
     let every = (font.em + 1.0) / row;
     let mut next = 0.0;
@@ -708,10 +714,10 @@ pub(super) mod tests {
     use super::super::{Label, Rule, Strip, at, in_strip};
     use super::*;
 
-    /// More names than this beside points and lines of a panel need not all have room.
+    /// With more names than this beside points and lines of a panel, some may overlap.
     const N_CROWD: usize = 20;
 
-    /// From the upper left to the lower right corner of a shape.
+    /// The upper left and lower right corners of a shape.
     fn extent(shape: &Shape) -> (Point, Point) {
         let around = |points: &[Point]| {
             let fold = |pick: fn(f64, f64) -> f64, start| {
@@ -767,7 +773,7 @@ pub(super) mod tests {
         }
     }
 
-    /// A panel that has everything.
+    /// A panel with all kinds of content.
     fn panel(cell: (usize, usize), n_names: usize, above: bool) -> Panel {
         let names = |stem: &str| -> Vec<String> {
             (0..n_names).map(|index| format!("{stem} {index} of several categories")).collect()
@@ -807,7 +813,7 @@ pub(super) mod tests {
             .map(|index| Rule {
                 y: 1.0 + 1e-3 * f64::from(index),
                 stroke: Stroke::of_reference(0),
-                name: format!("rule {index}, whose name does not fit beside it"),
+                name: format!("rule {index}, with a name that does not fit beside it"),
                 ends: Some((0.9, 1.1)),
             })
             .collect();
@@ -844,7 +850,7 @@ pub(super) mod tests {
                 let cells = [(1, 0), (1, 1), (2, 0), (2, 1)];
                 let mut panels: Vec<Panel> =
                     cells.into_iter().map(|cell| panel(cell, n_names, above)).collect();
-                // The chart names the vertical axis, or each row does.
+                // Either the chart or each row names the vertical axis.
                 panels.iter_mut().for_each(|panel| panel.y_label.clear());
                 let wide = Panel {
                     wide: true,
@@ -890,7 +896,8 @@ pub(super) mod tests {
         assert_readable(&chart, &place(&chart));
     }
 
-    /// The first column is as wide as its widest panel and its labels; panels of a row have the same upper edge.
+    /// The first column is as wide as its widest panel with labels. The panels of a row have the
+    /// same upper edge.
     #[test]
     fn panels_stand_in_rows_and_columns() {
         let cells = [(0, 0), (0, 1), (1, 0), (1, 1)];

@@ -1,6 +1,8 @@
-//! The one description of all pictures, as plain data: panels with axes, marks in their units, a legend, captions.
+//! The shared description of all pictures, as plain data: panels with axes, marks in their units, a
+//! legend, captions.
 //!
-//! A picture makes a [`Chart`]; [`layout`] gives everything its place, and [`render`] writes what is placed.
+//! A picture creates a [`Chart`]. [`layout`] computes all positions, and [`render`] writes the
+//! result.
 
 pub(crate) mod axis;
 mod labels;
@@ -23,21 +25,22 @@ use self::style::{Anchor, Glyph, Stroke};
 use self::text::Font;
 use crate::error::ReportError;
 
-/// The vertical axis.
+/// The scale of the vertical axis.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Scale {
-    /// Equal distances are equal differences.
+    /// Linear: equal distances are equal differences.
     #[default]
     Linear,
-    /// Equal distances are equal ratios: for regret. Values ≤ 0 are drawn at the lower edge.
+    /// Logarithmic: equal distances are equal ratios. Useful for regret. Values ≤ 0 are drawn at
+    /// the lower edge.
     Log,
 }
 
-/// A picture. Each text may be empty, and is shortened where it is too long.
+/// A picture. Any text may be empty, and is shortened if it is too long.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Chart {
-    /// Title above everything, and a line below it.
+    /// Title above everything, and the line below it.
     pub(crate) title: String,
     pub(crate) facts: String,
     /// The legend, above the panels.
@@ -67,7 +70,7 @@ impl Key {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Sign {
     Point(Glyph),
-    /// A line, with a marker in its middle, and perhaps a band around it.
+    /// A line with an optional marker in its middle and an optional band around it.
     Line {
         stroke: Stroke,
         glyph: Option<Glyph>,
@@ -93,7 +96,7 @@ impl Sign {
     }
 }
 
-/// A system of axes.
+/// One panel with its own axes.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Panel {
     pub(crate) title: String,
@@ -102,7 +105,7 @@ pub(crate) struct Panel {
     pub(crate) y_label: String,
     /// Row and column.
     pub(crate) cell: (usize, usize),
-    /// Width and height without its strip; a panel that is `wide` reaches across all columns.
+    /// Width and height without the strip. A `wide` panel spans all columns.
     pub(crate) size: (f64, f64),
     pub(crate) wide: bool,
     pub(crate) x: Axis,
@@ -111,17 +114,17 @@ pub(crate) struct Panel {
     pub(crate) framed: bool,
     pub(crate) y_labels: bool,
     pub(crate) strip: Option<Strip>,
-    /// Drawn below the grid, and above it, each in this order.
+    /// Marks below the grid and above it, each in drawing order.
     pub(crate) backdrop: Vec<Mark>,
     pub(crate) marks: Vec<Mark>,
     pub(crate) rules: Vec<Rule>,
     pub(crate) labels: Vec<Label>,
-    /// The text in its middle where it has nothing to show.
+    /// The text in the middle of a panel without content.
     pub(crate) nothing: String,
 }
 
 impl Panel {
-    /// A panel of this size with these axes and nothing else.
+    /// Creates a panel of this size with these axes and no content.
     pub(crate) fn new(size: (f64, f64), x: Axis, y: Axis) -> Self {
         Self {
             title: String::new(),
@@ -143,12 +146,12 @@ impl Panel {
         }
     }
 
-    /// Lays one-coloured points.
+    /// Adds points of one colour.
     pub(crate) fn points(&mut self, at: Vec<At>, glyph: Glyph, size: f64) {
         self.marks.push(Mark::Points { at, glyph, size });
     }
 
-    /// Draws a line.
+    /// Adds a line.
     pub(crate) fn line(&mut self, at: Vec<At>, stroke: Stroke) {
         self.marks.push(Mark::Line { at, stroke });
     }
@@ -156,7 +159,7 @@ impl Panel {
 
 #[cfg(test)]
 impl Panel {
-    /// The places of its points in lengths from its upper left corner.
+    /// The places of its points, in lengths from the upper left corner.
     pub(crate) fn places(&self) -> Vec<(f64, f64)> {
         let points = self.marks.iter().filter_map(|mark| match mark {
             Mark::Points { at, .. } => Some(at),
@@ -173,7 +176,7 @@ impl Panel {
     }
 }
 
-/// A strip beyond the range of the vertical axis, for what has no place on it.
+/// A strip beyond the range of the vertical axis, for entries without a place on it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Strip {
     /// True if it is above the range.
@@ -187,7 +190,7 @@ pub(crate) struct Strip {
 pub(crate) struct At {
     pub(crate) x: f64,
     pub(crate) y: Y,
-    /// Lengths by which it is moved, to the right and down.
+    /// Offset to the right and down, in units of length.
     pub(crate) shift: (f64, f64),
 }
 
@@ -223,7 +226,7 @@ pub(crate) enum Mark {
         at: Vec<At>,
         stroke: Stroke,
     },
-    /// A filled area, as of a band around a line.
+    /// A filled area, for example a band around a line.
     Band {
         at: Vec<At>,
         color: RGBAColor,
@@ -233,13 +236,13 @@ pub(crate) enum Mark {
         glyph: Glyph,
         size: f64,
     },
-    /// A bar, or the cell of a heat map: what two corners have between them and inside the panel.
+    /// A bar, or the cell of a heat map: the part of the panel between two corners.
     Cell {
         from: At,
         to: At,
         color: RGBColor,
     },
-    /// From one value to another, with caps.
+    /// An error bar from one value to another, with caps.
     ErrorBar {
         at: At,
         ends: (f64, f64),
@@ -253,7 +256,8 @@ pub(crate) enum Mark {
     },
 }
 
-/// A horizontal line through a panel. Its name, if it has one, stands at its right end, with its error bar.
+/// A horizontal line through a panel. Its name, if it has one, is at its right end, with its error
+/// bar.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Rule {
     pub(crate) y: f64,
@@ -262,21 +266,22 @@ pub(crate) struct Rule {
     pub(crate) ends: Option<(f64, f64)>,
 }
 
-/// A name beside a point: in the direction `outward`, of length 1, or wherever it covers least.
+/// A name beside a point, in the direction `outward` (of length 1), or at the place where it covers
+/// least.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Label {
     pub(crate) at: At,
     pub(crate) text: String,
     pub(crate) font: Font,
-    /// From the point to its name, at least.
+    /// Minimum distance from the point to its name.
     pub(crate) distance: f64,
     pub(crate) outward: Option<[f64; 2]>,
-    /// True if it rather stands below than to the right.
+    /// True if the name prefers the place below the point to that on its right.
     pub(crate) below: bool,
 }
 
 impl Chart {
-    /// Everything at its place; tests make sure that it can be read there.
+    /// Computes all positions. In tests it also checks that the result is readable.
     fn placed(&self) -> Scene {
         let scene = layout::place(self);
         #[cfg(test)]
@@ -284,7 +289,7 @@ impl Chart {
         scene
     }
 
-    /// The picture in words: its panels and axes, the legend, and the notes around it.
+    /// Describes the picture in words: its panels and axes, the legend, and the notes.
     fn description(&self) -> String {
         let panels = self.panels.iter().map(|panel| {
             let axes = [&panel.y_label, &panel.x_label].map(String::as_str);
@@ -309,7 +314,7 @@ impl Chart {
         render::svg(&self.placed()).expect("a picture")
     }
 
-    /// The picture in memory; an error names it as the file that it would be.
+    /// The picture in memory. Errors name it by the file name `file`.
     pub(crate) fn picture(self, file: &str) -> Picture {
         Picture { file: PathBuf::from(file), chart: self }
     }
@@ -320,16 +325,16 @@ impl Chart {
     }
 }
 
-/// A picture that is not written anywhere yet.
+/// A picture in memory.
 #[derive(Clone, Debug)]
 pub struct Picture {
-    /// Its name in messages.
+    /// The file name in error messages.
     file: PathBuf,
     chart: Chart,
 }
 
 impl Picture {
-    /// The picture as SVG: the text that its file would have.
+    /// Returns the picture as SVG text, as it would be written to a file.
     ///
     /// # Errors
     /// [`ReportError::Draw`] if it cannot be drawn.
@@ -338,7 +343,8 @@ impl Picture {
         svg.map_err(|message| render::draw_error(&self.file, message))
     }
 
-    /// The picture as PNG, at twice the density of a screen: the bytes that its file would have.
+    /// Returns the picture as PNG bytes, at twice the density of a screen, as they would be written
+    /// to a file.
     ///
     /// # Errors
     /// [`ReportError::Draw`] if it cannot be drawn.
@@ -348,7 +354,8 @@ impl Picture {
     }
 }
 
-/// Writes a picture's two files, SVG and PNG, into a folder and returns their paths; or says why there is no picture.
+/// Writes a picture's two files, SVG and PNG, into a folder and returns their paths; or returns the
+/// reason why there is no picture.
 pub(crate) fn write(
     chart: Result<Chart, String>,
     folder: &Path,
@@ -362,7 +369,7 @@ pub(crate) fn write(
     Ok(vec![svg, png])
 }
 
-/// A count with its noun.
+/// Formats a count with its noun.
 pub(crate) fn counted(n: usize, one: &str, many: &str) -> String {
     format!("{n} {}", if n == 1 { one } else { many })
 }

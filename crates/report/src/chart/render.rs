@@ -1,4 +1,4 @@
-//! From a chart to its two files: what the layout has placed, drawn by plotters.
+//! Drawing of a placed chart to its two files, through plotters.
 
 use std::path::Path;
 
@@ -20,11 +20,11 @@ use crate::folder::write_whole;
 const PIXELS_PER_UNIT: u32 = 4;
 /// Pixels of the PNG per unit of length: twice the density of a screen.
 const PNG_PIXELS_PER_UNIT: u32 = 2;
-/// Most pixels of a drawing that is smoothed: three bytes each.
+/// Maximum number of pixels of a smoothed drawing, at three bytes each.
 const SMOOTH_PIXELS_MAX: u64 = 60_000_000;
-/// Most pixels of any drawing.
+/// Maximum number of pixels of any drawing.
 const PIXELS_MAX: u64 = 100_000_000;
-/// The SVG backend divides the size that it is given by this.
+/// The SVG backend divides the given font size by this factor.
 const SVG_SIZE_PER_EM: f64 = 1.24;
 
 /// Writes a placed chart as SVG.
@@ -40,11 +40,11 @@ pub(super) fn svg(scene: &Scene) -> Result<String, String> {
     let mut svg = String::new();
     let backend = SVGBackend::with_string(&mut svg, size);
     draw(scene, backend, TextMetrics::Svg, PIXELS_PER_UNIT)?;
-    // Drawn on a fine grid of whole numbers, shown at its real size.
+    // The SVG is drawn on a fine integer grid, and displayed at its real size.
     let fine = format!("<svg width=\"{}\" height=\"{}\"", size.0, size.1);
     let shown = format!("<svg role=\"img\" width=\"{width}\" height=\"{height}\"");
     let svg = svg.replacen(&fine, &shown, 1);
-    // The first children of the picture, as screen readers expect it.
+    // Screen readers expect these as the first children of the picture.
     let Some((head, rest)) = svg.split_once(">\n") else {
         return Ok(svg);
     };
@@ -52,7 +52,7 @@ pub(super) fn svg(scene: &Scene) -> Result<String, String> {
     Ok(format!("{head}>\n<title>{title}</title>\n<desc>{description}</desc>\n{rest}"))
 }
 
-/// A text in an SVG, where neither markup nor control characters may stand.
+/// Escapes a text for an SVG, which may contain neither markup nor control characters.
 fn escaped(text: &str) -> String {
     let text: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
@@ -67,7 +67,8 @@ pub(super) fn write_png(scene: &Scene, path: &Path) -> Result<(), ReportError> {
 /// Returns a placed chart as PNG.
 pub(super) fn png(scene: &Scene) -> Result<Vec<u8>, String> {
     let (width, height) = scene.size;
-    // A very large picture is drawn without smoothing, to save memory, and beyond a limit not at all.
+    // To save memory, a very large picture is drawn without smoothing, and not at all beyond a
+    // limit.
     let n_pixels = |scale: u32| u64::from(width * scale) * u64::from(height * scale);
     let scale = if n_pixels(PIXELS_PER_UNIT) > SMOOTH_PIXELS_MAX {
         PNG_PIXELS_PER_UNIT
@@ -96,7 +97,7 @@ pub(super) fn png(scene: &Scene) -> Result<Vec<u8>, String> {
     Ok(encoded)
 }
 
-/// Makes the error of a picture from the renderer's answer.
+/// Converts the renderer's message to the error of a picture.
 pub(super) fn draw_error(path: &Path, message: String) -> ReportError {
     ReportError::Draw { path: path.to_owned(), message }
 }
@@ -114,14 +115,14 @@ fn draw<DB: DrawingBackend>(
     drawn.and_then(|()| area.present()).map_err(|error| error.to_string())
 }
 
-/// The backend that draws the text: backends take sizes and heights differently.
+/// The backend for a text. Backends interpret sizes and heights differently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum TextMetrics {
     Svg,
     Bitmap,
 }
 
-/// A drawing area that takes real lengths; the origin is the upper left corner.
+/// A drawing area with real lengths; the origin is the upper left corner.
 struct Canvas<'a, DB: DrawingBackend> {
     area: &'a DrawingArea<DB, Shift>,
     text: TextMetrics,
@@ -183,7 +184,8 @@ impl<DB: DrawingBackend> Canvas<'_, DB> {
         let style = stroke.color.stroke_width(self.pixel(stroke.width).max(1).unsigned_abs());
         for piece in dashes(&without_start(points, stroke.skip), stroke.dash) {
             let piece: Vec<(i32, i32)> = piece.into_iter().map(|point| self.point(point)).collect();
-            // The bitmap backend mitres corners and cuts ends; a disc at each corner rounds them.
+            // The bitmap backend draws mitred corners and butt ends; a disc at each corner rounds
+            // them.
             if self.text == TextMetrics::Bitmap && stroke.width > 1.0 {
                 for corner in piece.iter().skip(1).take(piece.len().saturating_sub(2)) {
                     let radius = self.pixel(stroke.width) / 2;
@@ -195,7 +197,7 @@ impl<DB: DrawingBackend> Canvas<'_, DB> {
         Ok(())
     }
 
-    /// The size that makes the backend set this font.
+    /// The size with which the backend renders this font.
     fn size(&self, font: Font) -> f64 {
         font.em
             * match self.text {
@@ -204,7 +206,7 @@ impl<DB: DrawingBackend> Canvas<'_, DB> {
             }
     }
 
-    /// Returns the distance from the point of a text that is anchored at its top down to the backend's baseline.
+    /// Returns the distance from the anchor at the top of a text down to the backend's baseline.
     fn baseline(&self, font: Font) -> f64 {
         match self.text {
             TextMetrics::Svg => 0.76 * font.em,
@@ -213,7 +215,7 @@ impl<DB: DrawingBackend> Canvas<'_, DB> {
     }
 }
 
-/// A line without the first so much of its length.
+/// Removes the first `length` of a line.
 fn without_start(points: &[(f64, f64)], mut length: f64) -> Vec<(f64, f64)> {
     if length <= 0.0 {
         return points.to_vec();
@@ -239,7 +241,7 @@ fn whole(length: f64) -> i32 {
     length.round() as i32
 }
 
-/// Cuts a line into the pieces that a dash pattern leaves.
+/// Splits a line into the pieces of a dash pattern.
 fn dashes(points: &[(f64, f64)], pattern: &[f64]) -> Vec<Vec<(f64, f64)>> {
     if pattern.is_empty() || points.len() < 2 {
         return if points.len() < 2 { Vec::new() } else { vec![points.to_vec()] };
@@ -274,7 +276,8 @@ fn dashes(points: &[(f64, f64)], pattern: &[f64]) -> Vec<Vec<(f64, f64)>> {
     pieces
 }
 
-/// Shrinks an RGB image by a whole factor, each pixel the mean of its block: smooth edges for every shape.
+/// Downscales an RGB image by an integer factor, with the mean of each block. This gives smooth
+/// edges to all shapes.
 fn average_blocks(fine: &[u8], width: usize, factor: usize) -> Vec<u8> {
     let height = fine.len() / 3 / width;
     let area = factor * factor;
@@ -325,7 +328,7 @@ mod tests {
 
     #[test]
     fn blocks_are_averaged_by_channel() {
-        // 2×2 pixels into one: channels 0, 10, 20, 30 → 15; 1, 1, 1, 2 → 1.25; 255 throughout.
+        // 2×2 pixels into one: channels 0, 10, 20, 30 → 15; 1, 1, 1, 2 → 1.25; 255 everywhere.
         let fine = [0, 1, 255, 10, 1, 255, 20, 1, 255, 30, 2, 255];
         assert_eq!(average_blocks(&fine, 2, 2), [15, 1, 255]);
     }

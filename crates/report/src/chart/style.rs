@@ -1,4 +1,5 @@
-//! Colours, fonts and lengths that all pictures share, how arms are told apart, and how points and lines look.
+//! Colours, fonts and lengths that all pictures share, the styles of arms, and the look of points
+//! and lines.
 
 use plotters::style::RGBColor;
 
@@ -8,15 +9,15 @@ use super::text::Font;
 pub(crate) const INK: RGBColor = RGBColor(30, 30, 30);
 /// Secondary texts and lines.
 pub(crate) const GREY: RGBColor = RGBColor(95, 95, 95);
-/// Lines of the grid.
+/// Grid lines.
 pub(crate) const GRID: RGBColor = RGBColor(229, 229, 229);
 pub(crate) const WHITE: RGBColor = RGBColor(255, 255, 255);
 
-/// Distance of everything from the edge of the picture.
+/// Margin around the picture.
 pub(crate) const EDGE: f64 = 10.0;
-/// Distance between panels, besides their labels.
+/// Distance between panels, in addition to their labels.
 pub(crate) const GUTTER: f64 = 14.0;
-/// Distance between the keys of the legend.
+/// Distance between legend entries.
 pub(crate) const KEY_GAP: f64 = 22.0;
 /// Length of a tick.
 pub(crate) const TICK: f64 = 4.0;
@@ -48,7 +49,7 @@ pub(crate) fn grid(n_panels: usize) -> (usize, (f64, f64)) {
     (n_columns, panel_size)
 }
 
-/// Labels of the ticks: smaller where there are several columns.
+/// Tick labels, which are smaller if there are several columns.
 pub(crate) fn tick_font(n_columns: usize) -> Font {
     Font { em: if n_columns == 1 { 13.0 } else { 12.0 }, bold: false, color: INK }
 }
@@ -57,7 +58,8 @@ pub(crate) const BLUE: RGBColor = RGBColor(0, 114, 178);
 pub(crate) const VERMILION: RGBColor = RGBColor(213, 94, 0);
 pub(crate) const ORANGE: RGBColor = RGBColor(230, 159, 0);
 
-/// Okabe and Ito's palette, which colour-blind readers can tell apart, without its yellow, too faint on white.
+/// Okabe and Ito's palette for colour-blind readers, without its yellow, which is too faint on
+/// white.
 const COLORS: [RGBColor; 7] = [
     BLUE,
     VERMILION,
@@ -68,7 +70,7 @@ const COLORS: [RGBColor; 7] = [
     RGBColor(86, 180, 233),
 ];
 
-/// Lengths of line and gap in turn; empty for a solid line.
+/// Alternating lengths of dash and gap; empty for a solid line.
 const DASHES: [&[f64]; 6] = [
     &[],
     &[8.0, 3.5],
@@ -102,7 +104,7 @@ pub(crate) enum Marker {
     Plus,
 }
 
-/// The position of a text relative to its point; the point is on the baseline.
+/// The position of a text relative to its point, which is on the baseline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Anchor {
     Start,
@@ -115,9 +117,10 @@ pub(crate) enum Anchor {
 pub(crate) struct Stroke {
     pub(crate) color: RGBColor,
     pub(crate) width: f64,
-    /// Lengths of line and gap in turn; empty for a solid line.
+    /// Alternating lengths of dash and gap; empty for a solid line.
     pub(crate) dash: &'static [f64],
-    /// This much of the line's start is not drawn, so that the dashes of lines beside each other are not in step.
+    /// Length of the line's start that is not drawn, so that the dashes of adjacent lines are not
+    /// aligned.
     pub(crate) skip: f64,
 }
 
@@ -127,8 +130,10 @@ impl Stroke {
         Self { color, width, dash: &[], skip: 0.0 }
     }
 
-    /// The line of the arm with this index. The least common multiple of the numbers of colours, markers and dashes is
-    /// 168: as many arms differ.
+    /// The line of the arm with this index.
+    ///
+    /// The least common multiple of the numbers of colours, markers and dashes is 168, so this
+    /// number of arms have distinct styles.
     pub(crate) fn of_arm(arm_idx: usize) -> Self {
         let dash = DASHES[arm_idx % DASHES.len()];
         Self { dash, ..Self::solid(color_of_arm(arm_idx), LINE_WIDTH) }
@@ -148,7 +153,7 @@ pub(crate) struct Glyph {
     pub(crate) color: RGBColor,
     /// The size of its shape.
     scale: f64,
-    /// Size of the white rim that keeps it apart from what is behind it; 0 for none.
+    /// Size of the white rim that separates it from the background; 0 for none.
     rim: f64,
     /// Radius of a black ring around it, and of a white hole in it; 0 for none.
     ring: f64,
@@ -171,7 +176,7 @@ impl Glyph {
         Self { rim: 1.22, ..Self::new(Marker::Circle, color) }
     }
 
-    /// A cross for what failed, without a rim, as it may be crowded.
+    /// A cross for a failure, without a rim since crosses may be crowded.
     pub(crate) const fn failed(color: RGBColor) -> Self {
         Self { scale: 0.85, ..Self::new(Marker::Cross, color).bare() }
     }
@@ -181,27 +186,28 @@ impl Glyph {
         Self { scale: 1.35, rim: 1.75, ..Self::new(Marker::Diamond, color) }
     }
 
-    /// Without a rim.
+    /// Removes the rim.
     pub(crate) const fn bare(self) -> Self {
         Self { rim: 0.0, ..self }
     }
 
-    /// With a white hole.
+    /// Adds a white hole.
     pub(crate) const fn hollow(self) -> Self {
         Self { hole: 0.57, ..self }
     }
 
-    /// Within a black ring.
+    /// Adds a black ring around it.
     pub(crate) const fn ringed(self) -> Self {
         Self { ring: 1.95, ..self }
     }
 
-    /// From the middle to its outermost point.
+    /// Distance from the centre to its outermost point.
     pub(super) fn reach(self) -> f64 {
         self.rim.max(1.1 * self.ring).max(1.3 * self.scale)
     }
 
-    /// The parts that are drawn one upon the other around the origin: a shape, its size and its colour.
+    /// The parts that are drawn on top of each other around the origin: a shape, its size and its
+    /// colour.
     pub(super) fn parts(self) -> impl Iterator<Item = (Marker, f64, RGBColor)> {
         let disc = |size, color| (Marker::Circle, size, color);
         let parts = [
@@ -221,7 +227,8 @@ pub(crate) fn color_of_arm(arm_idx: usize) -> RGBColor {
     COLORS[arm_idx % COLORS.len()]
 }
 
-/// A colour on the way to white: `percent` of it is left. Opaque, so that both kinds of files look the same.
+/// Mixes a colour with white, keeping `percent` of it. The result is opaque, so that both file
+/// formats look the same.
 pub(crate) fn faded(RGBColor(r, g, b): RGBColor, percent: u16) -> RGBColor {
     let percent = percent.min(100);
     let mix = |channel: u8| {
@@ -231,7 +238,8 @@ pub(crate) fn faded(RGBColor(r, g, b): RGBColor, percent: u16) -> RGBColor {
     RGBColor(mix(r), mix(g), mix(b))
 }
 
-/// From the first trial (0) to the last (1): ever darker, so that the order survives without colours.
+/// Colours from the first trial (0) to the last (1), increasingly dark so that the order survives
+/// without colours.
 pub(crate) fn color_of_order(share: f64) -> RGBColor {
     const STOPS: [[f64; 3]; 5] = [
         [161.0, 218.0, 180.0],
@@ -259,7 +267,7 @@ fn channel(value: f64) -> u8 {
     value.round() as u8
 }
 
-/// Size of the marks where there are so many: `largest` up to `n_large`, then ever smaller.
+/// Size of each of `n` marks: `largest` up to `n_large` of them, then decreasing.
 pub(crate) fn size_for(n: usize, n_large: f64, (smallest, largest): (f64, f64)) -> f64 {
     (largest * (n_large / n.max(1) as f64).powf(0.35)).clamp(smallest, largest)
 }

@@ -1,4 +1,5 @@
-//! The shapes and texts that tests read back from an SVG. Lengths are in pixels of the drawing, four to a unit of length.
+//! Shapes and texts that tests parse from an SVG. Lengths are in pixels of the drawing, four per
+//! unit of length.
 
 /// A place in the drawing.
 pub(crate) type At = (f64, f64);
@@ -22,7 +23,7 @@ pub(crate) fn length(element: &str, name: &str) -> f64 {
     attribute(element, name).parse().expect("a length")
 }
 
-/// Middles of the discs of one colour.
+/// Centres of the discs of one colour.
 pub(crate) fn discs(svg: &str, fill: &str) -> Vec<At> {
     let discs = elements(svg, "circle").into_iter();
     let of_color = discs.filter(|disc| attribute(disc, "fill") == fill);
@@ -37,7 +38,7 @@ pub(crate) fn corners(element: &str) -> Vec<At> {
     attribute(element, "points").split_whitespace().map(pair).collect()
 }
 
-/// Middles of the polygons of one colour with so many corners.
+/// Centres of the polygons of one colour with this number of corners.
 pub(crate) fn polygons(svg: &str, fill: &str, n_corners: usize) -> Vec<At> {
     let polygons = elements(svg, "polygon").into_iter();
     let of_color = polygons.filter(|polygon| attribute(polygon, "fill") == fill);
@@ -50,7 +51,7 @@ pub(crate) fn polygons(svg: &str, fill: &str, n_corners: usize) -> Vec<At> {
     of_color.map(corners).filter(|corners| corners.len() == n_corners).map(middle).collect()
 }
 
-/// Rectangles of one colour: left, upper, right and lower edge.
+/// Rectangles of one colour: left, upper, right and lower edges.
 pub(crate) fn rectangles(svg: &str, fill: &str) -> Vec<[f64; 4]> {
     let rectangles = elements(svg, "rect").into_iter();
     let of_color = rectangles.filter(|rectangle| attribute(rectangle, "fill") == fill);
@@ -61,7 +62,8 @@ pub(crate) fn rectangles(svg: &str, fill: &str) -> Vec<[f64; 4]> {
     of_color.map(edges).collect()
 }
 
-/// Corners of the lines of one colour that have more than `n_least` of them: not those of axes and of the legend.
+/// Corners of the lines of one colour with more than `n_least` corners, which excludes axes and the
+/// legend.
 pub(crate) fn lines(svg: &str, stroke: &str, n_least: usize) -> Vec<Vec<At>> {
     let lines = elements(svg, "polyline").into_iter();
     let of_color = lines.filter(|line| attribute(line, "stroke") == stroke).map(corners);
@@ -93,7 +95,7 @@ pub(crate) fn assert_says(svg: &str, words: &[&str]) {
     }
 }
 
-/// Width and height that the first bytes of a PNG state.
+/// Width and height in the header of a PNG.
 pub(crate) fn png_size(png: &[u8]) -> (f64, f64) {
     assert!(png.starts_with(b"\x89PNG"));
     let number =
@@ -101,13 +103,13 @@ pub(crate) fn png_size(png: &[u8]) -> (f64, f64) {
     (number(16), number(20))
 }
 
-/// Width and height that an SVG states.
+/// Width and height of an SVG.
 pub(crate) fn svg_size(svg: &str) -> (f64, f64) {
     let picture = elements(svg, "svg").remove(0);
     (length(picture, "width"), length(picture, "height"))
 }
 
-/// Every mark and every text within the picture, and every number a number.
+/// Asserts that all marks and texts are within the picture, and that all numbers are valid.
 pub(crate) fn assert_sound(svg: &str, case: &str) {
     for bad in ["NaN", "inf", "2147483647", "-2147483648"] {
         assert!(!svg.replace("infeasible", "").contains(bad), "{bad} in {case}");
@@ -116,7 +118,7 @@ pub(crate) fn assert_sound(svg: &str, case: &str) {
     let inside = |(x, y): At| (0.0..=4.0 * width).contains(&x) && (0.0..=4.0 * height).contains(&y);
     for disc in elements(svg, "circle") {
         let at = (length(disc, "cx"), length(disc, "cy"));
-        // What is not a number lands in the corner.
+        // NaN is drawn in the corner.
         assert!(inside(at) && at.0 > 30.0 && at.1 > 30.0, "{disc} in {case}");
     }
     for polygon in elements(svg, "polygon") {

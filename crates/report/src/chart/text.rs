@@ -1,4 +1,4 @@
-//! Fonts: how wide a text is, and names that are shortened.
+//! Fonts: widths of texts, and shortened names.
 
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
@@ -6,24 +6,27 @@ use std::sync::LazyLock;
 use plotters::prelude::IntoFont;
 use plotters::style::{FontStyle, RGBColor, register_font};
 
-/// The name under which our font is registered, and the fonts that a reader's browser tries for an SVG.
+/// The name under which the embedded font is registered, followed by the fallback fonts of a
+/// browser that shows an SVG.
 pub(super) const FAMILY: &str = "Noto Sans, Open Sans, Helvetica, Arial, DejaVu Sans, sans-serif";
 
-/// Ascent minus descent of Noto Sans over its em: what the bitmap backend takes for the size of a font.
+/// Ascent minus descent of Noto Sans over its em, which the bitmap backend uses as the font size.
 pub(super) const BITMAP_SIZE_PER_EM: f64 = 2789.0 / 2048.0;
 
-/// Most characters of a name that are shown whole, however much room there is.
+/// Maximum number of characters of a name, regardless of the room.
 const SHORTENED_CHARS_MAX: usize = 200;
 
-/// A reader's browser may set an SVG in a font that is this much wider.
+/// Factor by which the font of a reader's browser may be wider.
 const WIDER: f64 = 1.08;
 
-/// The fonts of pictures, for pages that are to look the same: Noto Sans, as TrueType. Statics, so that a program has them once.
+/// The regular font of pictures, for pages that should match them: Noto Sans, as TrueType.
+///
+/// A static, so that a program contains the font once.
 pub static FONT: &[u8] = ttf_noto_sans::REGULAR;
-/// The same in bold.
+/// The bold font of pictures.
 pub static BOLD_FONT: &[u8] = ttf_noto_sans::BOLD;
 
-/// Makes the font known to plotters, once.
+/// Registers the fonts with plotters, once.
 pub(crate) fn register_fonts() -> Result<(), String> {
     static REGISTERED: LazyLock<bool> = LazyLock::new(|| {
         register_font(FAMILY, FontStyle::Normal, FONT).is_ok()
@@ -46,9 +49,10 @@ impl Font {
         if self.bold { FontStyle::Bold } else { FontStyle::Normal }
     }
 
-    /// Width of a text in units of length, as our font sets it.
+    /// Width of a text in units of length, in the embedded font.
     pub(crate) fn width(self, text: &str) -> f64 {
-        // Measured large, since plotters answers in whole pixels. A damaged font is reported when the picture is drawn.
+        // Measured at a large size, since plotters returns whole pixels. A damaged font is reported
+        // when the picture is drawn.
         let size = 100.0 * BITMAP_SIZE_PER_EM;
         let measured = register_fonts()
             .ok()
@@ -56,35 +60,38 @@ impl Font {
         measured.map_or(0.0, |(width, _)| f64::from(width) * self.em / 100.0)
     }
 
-    /// Width of a text with the room that a wider font may need.
+    /// Width of a text, including the margin for a wider font.
     pub(crate) fn room(self, text: &str) -> f64 {
         WIDER * self.width(text)
     }
 
-    /// The room of the widest of some texts.
+    /// The largest room of several texts.
     pub(crate) fn widest<'a>(self, texts: impl IntoIterator<Item = &'a String>) -> f64 {
         texts.into_iter().map(|text| self.room(text)).fold(0.0, f64::max)
     }
 
-    /// The same font, smaller where the text would need more room than this.
+    /// The same font, reduced if the text would need more room than this.
     pub(crate) fn fitted(self, text: &str, room: f64) -> Self {
         let factor = (room / self.room(text).max(1.0)).clamp(0.4, 1.0);
         Self { em: self.em * factor, ..self }
     }
 
-    /// The text as it fits into this room: [`shortened`](Self::shortened) with a margin for a wider font.
+    /// Shortens a text to this room: [`shortened`](Self::shortened) with a margin for a wider font.
     pub(crate) fn cut(self, text: &str, room: f64) -> String {
         self.shortened(text, room / WIDER)
     }
 
-    /// Several names as they fit into this room: [`shortened_apart`](Self::shortened_apart) with a margin for a wider font.
+    /// Shortens several names to this room: [`shortened_apart`](Self::shortened_apart) with a
+    /// margin for a wider font.
     pub(crate) fn cut_apart(self, names: &[&str], room: f64) -> Vec<String> {
         self.shortened_apart(names, room / WIDER)
     }
 
-    /// The text, its middle left out where it would be wider than this: both ends of a name tell most.
+    /// Shortens a text to this width by omitting its middle, since both ends of a name are the most
+    /// informative.
     fn shortened(self, text: &str, width: f64) -> String {
-        // A line of its own, whatever the name holds, and not measured without end.
+        // Control characters become spaces, so that the name is on one line. The length is limited,
+        // so that measuring ends.
         let plain = |c: char| if c.is_control() { ' ' } else { c };
         let chars: Vec<char> = text.chars().map(plain).collect();
         let cut = |n_kept: usize| -> String {
@@ -111,7 +118,7 @@ impl Font {
         cut(fits.min(chars.len()))
     }
 
-    /// Several names, shortened so that those that differ still do, where that is possible.
+    /// Shortens several names, so that different ones remain different if possible.
     fn shortened_apart(self, names: &[&str], width: f64) -> Vec<String> {
         let shorten = |names: &[String]| -> Vec<String> {
             names.iter().map(|name| self.shortened(name, width)).collect()
@@ -131,13 +138,13 @@ impl Font {
         plain
     }
 
-    /// Height of its capitals and figures in units of length.
+    /// Height of capitals and digits in units of length.
     pub(crate) fn cap_height(self) -> f64 {
         0.714 * self.em
     }
 }
 
-/// Leaves out what all names begin with (`head`) and what they end with (`tail`).
+/// Omits the common prefix (`head`) and the common suffix (`tail`) of all names.
 fn without_common_ends(names: &[String], head: bool, tail: bool) -> Vec<String> {
     let chars: Vec<Vec<char>> = names.iter().map(|name| name.chars().collect()).collect();
     let shortest = chars.iter().map(Vec::len).min().unwrap_or(0);
@@ -148,7 +155,7 @@ fn without_common_ends(names: &[String], head: bool, tail: bool) -> Vec<String> 
     let n_tail = (0..shortest - n_head)
         .take_while(|index| tail && same(&|name: &[char]| name[name.len() - 1 - *index]))
         .count();
-    // A single character is worth more than the sign that it is missing.
+    // A single common character is kept, since it is more useful than an ellipsis.
     let at_least_two = |n: usize| if n > 1 { n } else { 0 };
     let (head, tail) = (at_least_two(n_head), at_least_two(n_tail));
     let cut = |name: &Vec<char>| {
@@ -191,7 +198,7 @@ mod tests {
 
     #[test]
     fn widths_are_those_of_the_font() {
-        // A figure of Noto Sans is 1171 of 2048 units wide, and figures are not kerned.
+        // A digit of Noto Sans is 1171 of 2048 units wide, and digits are not kerned.
         let width = FONT.width("0000000000");
         assert!((width - 100.0 * 1171.0 / 2048.0).abs() < 0.2, "{width}");
     }

@@ -1,39 +1,42 @@
-//! The axis of values, so chosen that the better ones can be told apart: linear or logarithmic, and without what lies far
-//! beyond all others on the worse side.
+//! The axis of values, chosen to resolve the better ones: linear or logarithmic, and without
+//! outliers on the worse side.
 
 use fedbo_space::Direction;
 
 use super::axis::Axis;
 use super::{Scale, Strip};
 
-/// Magnitude beyond which a value is drawn like the limit: so far an axis can be measured.
+/// Maximum magnitude of a drawn value, limited by the range of an axis. Larger values are clamped.
 const LARGEST: f64 = 1e300;
-/// Number of ticks, about.
+/// Approximate number of ticks.
 const N_TICKS: u32 = 7;
-/// Values of one sign that differ by more than this factor have a logarithmic axis, if that spreads the better ones.
+/// Ratio of values of one sign above which the axis is logarithmic, if that spreads the better
+/// ones.
 const WIDE: f64 = 100.0;
-/// It does where the better end is the one near 0, or where best and median differ by more than this factor.
+/// A logarithm spreads them if the better end is the one near 0, or if best and median differ by
+/// more than this factor.
 const WIDE_HALF: f64 = 10.0;
-/// A curve that goes this many times as far from the best value as is typical has diverged.
+/// A curve has diverged if its distance from the best value is more than this multiple of the
+/// typical one.
 const DIVERGED: f64 = 20.0;
-/// On a logarithmic axis: this many times as many decades.
+/// On a logarithmic axis: the same criterion in decades.
 const DIVERGED_DECADES: f64 = 1.5;
-/// Beside a curve that has diverged the axis goes this many times as far as is typical, at most.
+/// Next to a diverged curve, the axis extends to at most this multiple of the typical distance.
 const KEPT: f64 = 2.0;
-/// Height of the strip for values that are off the axis.
+/// Height of the strip for values off the axis.
 const STRIP: f64 = 20.0;
 
-/// The vertical axis, and what is worse than its end.
+/// The vertical axis, and the treatment of values beyond its worse end.
 #[derive(Clone, Debug)]
 pub(crate) struct ValueAxis {
     pub(crate) axis: Axis,
     spacing: Spacing,
     direction: Direction,
-    /// The best value, and the worst on the axis, where others are worse still.
+    /// The best value, and the worst on the axis, if there are even worse ones.
     limits: Option<(f64, f64)>,
 }
 
-/// The spacing of values on the axis; `MirroredLog` is the logarithm of negative values.
+/// The spacing of values on the axis. `MirroredLog` is the logarithm of negative values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Spacing {
     Linear,
@@ -52,9 +55,10 @@ impl Spacing {
 }
 
 impl ValueAxis {
-    /// The axis of these finite values; `scale` decides whether it is logarithmic, none: the values do.
+    /// Creates the axis of finite values. `scale` selects a linear or logarithmic axis; `None`
+    /// chooses by the values.
     ///
-    /// An error where a logarithmic one is wanted and a value is not above 0.
+    /// Returns an error if a logarithmic axis is requested and a value is not above 0.
     pub(crate) fn of(
         values: impl Iterator<Item = f64>,
         direction: Direction,
@@ -63,7 +67,9 @@ impl ValueAxis {
         Self::of_curves(values, None, direction, scale)
     }
 
-    /// The same of the values of curves: where some go far beyond `typical_worst`, which most curves do not go beyond, the
+    /// Same as [`ValueAxis::of`], for the values of curves.
+    ///
+    /// `typical_worst` is a value that most curves do not exceed. If some go far beyond it, the
     /// axis ends near it.
     pub(crate) fn of_curves(
         values: impl Iterator<Item = f64>,
@@ -72,7 +78,7 @@ impl ValueAxis {
         scale: Option<Scale>,
     ) -> Result<Self, String> {
         let mut sorted: Vec<f64> = values.map(within_magnitude).collect();
-        // From the best to the worst.
+        // Sorted from best to worst.
         let key = |value: f64| -direction.to_maximize(value);
         sorted.sort_by(|a, b| key(*a).total_cmp(&key(*b)));
         let wanted = match scale {
@@ -104,13 +110,15 @@ impl ValueAxis {
         Ok(Self { axis, spacing, direction, limits })
     }
 
-    /// Returns true if a value is worse than the end of the axis.
+    /// Returns true if a value is beyond the worse end of the axis.
     pub(crate) fn is_beyond(&self, value: f64) -> bool {
         self.limits.is_some_and(|(_, worst)| self.direction.is_better(worst, value))
     }
 
-    /// Returns the place of a value: 0 at the axis's lower end, 1 at its upper. The place of a value beyond the axis is
-    /// farther out, but by at most half an axis: lines leave the axis at a slope that can be seen.
+    /// Returns the place of a value: 0 at the axis's lower end, 1 at its upper end.
+    ///
+    /// A value beyond the axis has a place outside, at a distance of at most half an axis, so that
+    /// lines leave the axis at a visible slope.
     pub(crate) fn place(&self, value: f64) -> f64 {
         let inside = |value: f64| self.axis.place(value);
         let Some((best, worst)) = self.limits.filter(|_| self.is_beyond(value)) else {
@@ -127,14 +135,14 @@ impl ValueAxis {
         self.direction == Direction::Minimize
     }
 
-    /// The strip for what is off the axis, if there is any.
+    /// The strip for values off the axis; `None` if there are none.
     pub(crate) fn strip(&self) -> Option<Strip> {
         let (above, label) = (self.is_worse_above(), "worse");
         self.limits.map(|_| Strip { above, height: STRIP, label })
     }
 }
 
-/// The name of an axis of values, with which of them are better.
+/// The name of a value axis, with the direction of better values.
 pub(crate) fn labelled(y_label: &str, direction: Direction) -> String {
     let y_label = if y_label.is_empty() { "value" } else { y_label };
     let better = match direction {
@@ -148,13 +156,14 @@ pub(crate) fn within_magnitude(value: f64) -> f64 {
     value.clamp(-LARGEST, LARGEST)
 }
 
-/// Returns the number of values on the axis; `values` are from the best to the worst.
+/// Returns the number of values on the axis; `values` are sorted from best to worst.
 fn n_shown(values: &[f64], spacing: Spacing) -> usize {
     let positions: Vec<f64> = values.iter().map(|value| spacing.position(*value)).collect();
     n_in_reach(&positions)
 }
 
-/// `values` from the best to the worst, at least one. Those that a linear axis leaves off do not count.
+/// Returns the spacing for `values`, at least one, sorted from best to worst. Values that a linear
+/// axis leaves off do not count.
 fn fitting_spacing(values: &[f64]) -> Spacing {
     let spacing = match values {
         all if all.iter().all(|value| *value > 0.0) => Spacing::Log,
@@ -169,10 +178,11 @@ fn fitting_spacing(values: &[f64]) -> Spacing {
     if decades(worst) > WIDE.log10() && spreads_better { spacing } else { Spacing::Linear }
 }
 
-/// The values that an axis is made for: without those beyond a typical range, where they would press the others together.
+/// Returns the values within a typical range, without those that would compress the others.
 ///
-/// `values` go from the best to the worst; `typical_worst` is what most curves do not go beyond. Nothing is left off unless the worst is
-/// very far from there, so that a curve that only begins a little higher stays on the axis.
+/// `values` are sorted from best to worst; `typical_worst` is a value that most curves do not
+/// exceed. Nothing is left off unless the worst value is very far from it, so that a curve that
+/// only starts slightly worse stays on the axis.
 fn within_typical(values: &[f64], typical_worst: Option<f64>, wanted: Option<Spacing>) -> &[f64] {
     let (Some(typical_worst), [best, .., worst]) = (typical_worst, values) else {
         return values;
@@ -196,21 +206,22 @@ fn within_typical(values: &[f64], typical_worst: Option<f64>, wanted: Option<Spa
     }
 }
 
-/// The worst tenth (at least one) is left off the axis if that makes it shorter by this factor.
+/// The worst tenth (at least one value) is left off the axis if that shortens it by this factor.
 const FAR: f64 = 8.0;
-/// So is up to a third of the values, a penalty perhaps, if it makes the axis shorter by this.
+/// Up to a third of the values, perhaps a penalty, is left off if that shortens the axis by this
+/// factor.
 const VERY_FAR: f64 = 50.0;
-/// Fewer values than this are all on the axis.
+/// Minimum number of values for some to be left off.
 const N_FOR_LIMIT: usize = 5;
 
-/// Returns the number of values, from the best on, that do not lie far beyond all others; `positions` are where an axis would
-/// show them, from the best to the worst.
+/// Returns the number of values, starting from the best, that are not far beyond all others.
+/// `positions` are their positions on an axis, from best to worst.
 fn n_in_reach(positions: &[f64]) -> usize {
     let n = positions.len();
     if n < N_FOR_LIMIT {
         return n;
     }
-    // Halves, as the distance of two finite values need not be finite.
+    // Halves, since the difference of two finite values may overflow.
     let from_best = |index: usize| (positions[index] / 2.0 - positions[0] / 2.0).abs();
     let is_far = |n_left_off: usize| {
         let last = from_best(n - n_left_off - 1);
@@ -251,7 +262,8 @@ mod tests {
         assert!(refused.expect_err("not positive").contains("the value -2"));
     }
 
-    /// A value that lies far beyond the others has its strip on the worse side, and its place there continues the axis.
+    /// A value far beyond the others is in the strip on the worse side, and its place continues the
+    /// axis.
     #[test]
     fn far_values_are_off_the_axis_on_the_worse_side() {
         for (direction, sign) in [(Minimize, 1.0), (Maximize, -1.0)] {
@@ -261,13 +273,14 @@ mod tests {
             assert_eq!(axis.strip().map(|strip| strip.above), Some(sign > 0.0));
             let distance = (axis.place(values[0]) - axis.place(values[4])).abs();
             assert!(distance > 0.8, "{distance}");
-            // 7 is a third as far from 5 as −1 is.
+            // The distance from 5 to 7 is a third of that from 5 to −1.
             let (a, b, c) = (axis.place(-sign), axis.place(values[0]), axis.place(sign * 7.0));
             assert!((3.0 * (c - b) - (b - a)).abs() < 1e-9, "{a} {b} {c}");
         }
     }
 
-    /// However many values diverged curves have, and also where these grow step by step without a gap.
+    /// Holds for any number of values of diverged curves, and even if they grow step by step
+    /// without a gap.
     #[test]
     fn diverged_curves_do_not_press_the_others_together() {
         for (direction, sign) in [(Minimize, 1.0), (Maximize, -1.0)] {
@@ -283,9 +296,10 @@ mod tests {
             assert!(axis.is_beyond(diverged[59]) && axis.is_beyond(diverged[10]));
             let whole = ValueAxis::of(all(), direction, Some(Scale::Linear)).expect("an axis");
             let share = (whole.place(sound[19]) - whole.place(sound[0])).abs();
-            assert!(share < 0.2, "without knowing what is typical: {share}");
+            assert!(share < 0.2, "without a typical value: {share}");
         }
-        // A curve that begins some times higher, and one within the decades of a logarithmic axis, have not diverged.
+        // A curve that starts several times higher, and one within the decades of a logarithmic
+        // axis, have not diverged.
         for (values, typical) in
             [([0.1, 0.5, 1.0, 2.0, 8.0], 1.0), ([1e-6, 1e-3, 1.0, 1e3, 3e4], 1e3)]
         {
@@ -343,7 +357,7 @@ mod tests {
             let distance = (scale.axis.place(values[0]) - scale.axis.place(values[4])).abs();
             assert!(distance > 0.8, "{distance}");
         }
-        // The better end is never cut.
+        // The better end is never cut off.
         let scale = scale(true, &[5.0, 4.0, -1e6, 3.0, 1.0, 2.5]);
         assert!(!scale.is_beyond(5.0) && !scale.is_beyond(-1e6));
     }

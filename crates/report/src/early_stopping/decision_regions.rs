@@ -1,5 +1,5 @@
-//! `decision-regions`: what an optimal stopping rule says, by epoch and average error so far (thesis Fig. A.2), and the way that a
-//! trial took through it.
+//! `decision-regions`: the decisions of an optimal stopping rule, by epoch and average error so far
+//! (thesis Fig. A.2), and the path of a trial through them.
 
 use std::path::{Path, PathBuf};
 
@@ -11,13 +11,13 @@ use crate::chart::style::{BLUE, Glyph, INK, Marker, Stroke, WHITE, grid, size_fo
 use crate::chart::{At, Chart, Key, Mark, Panel, Sign, Strip, at, counted, in_strip, write};
 use crate::error::ReportError;
 
-/// Number of ticks of the vertical axis, about.
+/// Approximate number of ticks of the vertical axis.
 const N_TICKS: u32 = 7;
 /// Height of the strip for C2.
 const STRIP: f64 = 18.0;
-/// Fills reach this far under their neighbour, so that nothing shines through between them.
+/// Overlap of a fill with its neighbour, so that no gap is visible between them.
 const UNDER: f64 = 0.5;
-/// The fills differ in brightness, so that they can be told apart without colour.
+/// The fills differ in brightness, so that they work without colour.
 const CONTINUE: RGBColor = WHITE;
 const STOP_EARLY: RGBColor = RGBColor(247, 211, 56);
 const RUN_TO_END: RGBColor = RED;
@@ -26,27 +26,29 @@ const NO_RULE: RGBColor = RGBColor(236, 236, 236);
 const FORBIDDEN: RGBColor = RGBColor(130, 130, 130);
 const ALLOWED: RGBColor = WHITE;
 
-/// Names of the picture's files; with the trial's number if it is given: `decision-regions-7.svg`.
+/// Names of the picture's files, with the trial's number if it is given: `decision-regions-7.svg`.
 #[must_use]
 pub fn decision_regions_files(trial: Option<u64>) -> [String; 2] {
     let number = trial.map_or(String::new(), |trial| format!("-{trial}"));
     ["svg", "png"].map(|ending| format!("decision-regions{number}.{ending}"))
 }
 
-/// The rule of one trial, and its way.
+/// The rule of one trial, and the trial's path.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DecisionRegionsPicture {
     /// Title above everything; empty for none.
     pub title: String,
     /// Name of the horizontal axis: "epoch".
     pub x_label: String,
-    /// Name of the vertical axis: "average error so far", or of the values that errors stand for.
+    /// Name of the vertical axis: "average error so far", or that of the values that the errors
+    /// represent.
     pub y_label: String,
-    /// The rule's decisions, epoch by epoch, increasing.
+    /// The rule's decisions, by increasing epoch.
     pub epochs: Vec<RegionEpoch>,
-    /// Epochs, increasing, each with the trial's average so far in the axis's unit; also of epochs before the rule's first.
+    /// Increasing epochs, each with the trial's average so far in the axis's unit. They may precede
+    /// the rule's first epoch.
     pub path: Vec<(usize, f64)>,
-    /// The epoch after which it was stopped; none if it was not.
+    /// The epoch after which the trial was stopped; `None` if it was not.
     pub stopped_at: Option<usize>,
 }
 
@@ -59,7 +61,7 @@ pub struct RegionEpoch {
     pub low: f64,
     /// The upper end of the last cell.
     pub high: f64,
-    /// Cells of equal height from `low` to `high`; none where no sampled path goes.
+    /// Cells of equal height from `low` to `high`; `None` if no sampled path reaches the cell.
     pub cells: Vec<Option<Region>>,
     /// C2: whether stopping is allowed after this epoch (thesis, section 4.3.1).
     pub may_stop: bool,
@@ -77,7 +79,7 @@ pub enum Region {
 }
 
 impl Default for DecisionRegionsPicture {
-    /// No epoch and no way; the axes have their names.
+    /// No epochs and no path, with the default axis names.
     fn default() -> Self {
         Self {
             title: String::new(),
@@ -93,12 +95,13 @@ impl Default for DecisionRegionsPicture {
 impl DecisionRegionsPicture {
     /// Writes [`decision_regions_files`] of this trial into the folder and returns their paths.
     ///
-    /// The vertical axis shows the cells that paths reach, and the trial's way; a strip below says after which epochs C2 forbids
-    /// stopping.
+    /// The vertical axis shows the cells that paths reach, and the trial's path. A strip below
+    /// shows the epochs after which C2 forbids stopping.
     ///
     /// # Errors
-    /// [`ReportError::Draw`] when a number is not finite, epochs do not increase, cells have no height, or the trial was stopped
-    /// after an epoch that its way does not have; [`ReportError::Write`] when a file cannot be written.
+    /// [`ReportError::Draw`] if a number is not finite, epochs do not increase, cells have no
+    /// height, or the trial was stopped after an epoch that its path does not have;
+    /// [`ReportError::Write`] if a file cannot be written.
     pub fn write(&self, folder: &Path, trial: Option<u64>) -> Result<Vec<PathBuf>, ReportError> {
         let [svg, png] = decision_regions_files(trial);
         write(self.check().map(|()| self.chart()), folder, [&svg, &png])
@@ -122,9 +125,9 @@ impl DecisionRegionsPicture {
             return Err(format!("epoch {after} follows epoch {before}"));
         }
         match self.stopped_at {
-            Some(epoch) if !self.path.iter().any(|(known, _)| *known == epoch) => Err(format!(
-                "the trial was stopped after epoch {epoch}, of which its way says nothing"
-            )),
+            Some(epoch) if !self.path.iter().any(|(known, _)| *known == epoch) => {
+                Err(format!("the trial was stopped after epoch {epoch}, which is not on its path"))
+            }
             _ => Ok(()),
         }
     }
@@ -142,7 +145,8 @@ impl DecisionRegionsPicture {
         }
     }
 
-    /// Returns the footnote: the epoch after which the trial ended, and how often C2 forbids stopping.
+    /// Returns the footnote: the epoch after which the trial ended, and the number of epochs after
+    /// which C2 forbids stopping.
     fn footnote(&self) -> String {
         let mut parts = Vec::new();
         match (self.stopped_at, self.path.last()) {
@@ -187,7 +191,7 @@ impl DecisionRegionsPicture {
         let mut path = self.path.iter();
         let stop = self.stopped_at.and_then(|stop| path.position(|(epoch, _)| *epoch == stop));
         let end = stop.map_or(way.last(), |index| way.get(index));
-        // Red and yellow are behind: a black ring keeps the end apart.
+        // The fills behind it are red and yellow, so a black ring makes the end visible.
         panel.points(end.copied().into_iter().collect(), self.end().0.ringed(), MARK);
         Chart {
             title: self.title.clone(),
@@ -200,7 +204,7 @@ impl DecisionRegionsPicture {
         }
     }
 
-    /// Lays the cells of each epoch between two edges.
+    /// Adds the cells of each epoch between two edges.
     fn lay_regions(&self, edges: &[f64], panel: &mut Panel) {
         let mut cell =
             |from: At, to: At, color: RGBColor| panel.marks.push(Mark::Cell { from, to, color });
@@ -209,10 +213,10 @@ impl DecisionRegionsPicture {
         let n_epochs = self.epochs.len();
         for (index, (rules, pair)) in self.epochs.iter().zip(edges.windows(2)).enumerate() {
             let (left, right) = (pair[0], pair[1]);
-            // Under the next column and the next region above, which are drawn later.
+            // Extends beneath the next column and the next region above, which are drawn later.
             let under = if index + 1 < n_epochs { UNDER } else { 0.0 };
             let runs = rules.runs();
-            // Below and above the cells nothing is reached either.
+            // Below and above the cells, no path goes either.
             let first = runs.first().map_or(highest, |(_, low, _)| *low);
             let below = (None, lowest, first);
             let above = runs.last().map(|(_, _, high)| (None, *high, highest));
@@ -235,7 +239,7 @@ impl DecisionRegionsPicture {
 }
 
 impl RegionEpoch {
-    /// Equal neighbours together, from below: the region, and from where to where it goes.
+    /// Groups equal neighbouring cells, from below: the region and its lower and upper end.
     fn runs(&self) -> Vec<(Option<Region>, f64, f64)> {
         let n_cells = self.cells.len();
         let height = (self.high - self.low) / n_cells.max(1) as f64;
@@ -263,11 +267,11 @@ fn fill(region: Option<Region>) -> RGBColor {
     }
 }
 
-/// The trial's way, and what is left white around it.
+/// The trial's path, and the white margin around it.
 const WAY: Stroke = Stroke::solid(BLUE, 2.0);
 const AROUND_WAY: Stroke = Stroke::solid(WHITE, 4.5);
 
-/// Edges of the columns: half-way between epochs, and as far beyond the first and the last.
+/// Edges of the columns: half-way between epochs, and equally far beyond the first and the last.
 fn edges(epochs: &[f64]) -> Vec<f64> {
     let (Some(first), Some(last)) = (epochs.first(), epochs.last()) else {
         return Vec::new();
@@ -281,7 +285,7 @@ fn edges(epochs: &[f64]) -> Vec<f64> {
     edges
 }
 
-/// The axis over what paths reach and over the trial's way.
+/// The axis over the reached cells and the trial's path.
 fn y_axis(picture: &DecisionRegionsPicture) -> Axis {
     let mut shown: Vec<f64> = picture.path.iter().map(|(_, error)| *error).collect();
     for (region, low, high) in picture.epochs.iter().flat_map(RegionEpoch::runs) {
@@ -295,7 +299,7 @@ fn y_axis(picture: &DecisionRegionsPicture) -> Axis {
     Axis::linear(low, high, N_TICKS)
 }
 
-/// The keys of what there is.
+/// The legend entries of the fills and marks in use.
 fn keys(picture: &DecisionRegionsPicture) -> Vec<Key> {
     let mut keys = Vec::new();
     let mut fills = |color: RGBColor, text: &str| {

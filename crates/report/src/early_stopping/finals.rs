@@ -1,4 +1,5 @@
-//! `stopped-finals`: where each training ended, or would have ended had it not been stopped (thesis Fig. A.4).
+//! `stopped-finals`: the final value of each training, or the value it would have reached without
+//! being stopped (thesis Fig. A.4).
 
 use std::path::{Path, PathBuf};
 
@@ -13,19 +14,21 @@ use fedbo_space::Direction;
 /// Names of the picture's files.
 pub const FINALS_FILES: [&str; 2] = ["stopped-finals.svg", "stopped-finals.png"];
 
-/// The footnote names so many wrong stops at most.
+/// Maximum number of wrong stops named in the footnote.
 const N_NAMED_MAX: usize = 8;
 
-/// The final values of a study's trials, also of those that were stopped: an experiment knows them.
+/// The final values of a study's trials, including the stopped ones, which only an experiment can
+/// know.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FinalsPicture {
     /// Title above everything; empty for none.
     pub title: String,
-    /// Name of the vertical axis; which values are better is added to it.
+    /// Name of the vertical axis. The direction of better values is appended.
     pub y_label: String,
-    /// The direction in which values are better.
+    /// The direction of optimization.
     pub direction: Direction,
-    /// The vertical axis. None: as in [`LearningCurvesPicture`](super::LearningCurvesPicture).
+    /// The scale of the vertical axis. `None`: as in
+    /// [`LearningCurvesPicture`](super::LearningCurvesPicture).
     pub scale: Option<Scale>,
     /// The trials, in any order.
     pub points: Vec<FinalPoint>,
@@ -36,16 +39,17 @@ pub struct FinalsPicture {
 pub struct FinalPoint {
     /// Its number.
     pub trial: u64,
-    /// Its value after the last epoch: what it reached, or would have.
+    /// Its value after the last epoch, actual or hypothetical.
     pub value: f64,
     /// True if it was stopped early.
     pub stopped: bool,
-    /// The best value so far when it was decided upon; none if there was none.
+    /// The best value so far at the time of the decision; `None` if there was none.
     pub incumbent: Option<f64>,
 }
 
 impl FinalPoint {
-    /// Returns true if it was stopped although it would have done better than the incumbent.
+    /// Returns true if it was stopped although its final value would have been better than the
+    /// incumbent.
     #[must_use]
     pub fn is_wrong_stop(&self, direction: Direction) -> bool {
         let better = |incumbent| direction.is_better(self.value, incumbent);
@@ -56,12 +60,13 @@ impl FinalPoint {
 impl FinalsPicture {
     /// Writes [`FINALS_FILES`] into the folder and returns their paths.
     ///
-    /// Trained to the end: triangles; stopped: discs, in a ring and joined to the incumbent where the stop was wrong; the incumbent
-    /// is a line of steps. Values that lie far on the worse side of all others are in a strip.
+    /// Complete trainings are triangles and stopped ones discs; a wrong stop has a ring and a line
+    /// to the incumbent. The incumbent is a line of steps. Values far on the worse side of all
+    /// others are in a strip.
     ///
     /// # Errors
-    /// [`ReportError::Draw`] when a value is not finite, or `scale` wants a logarithmic axis of values that are not all above 0;
-    /// [`ReportError::Write`] when a file cannot be written.
+    /// [`ReportError::Draw`] if a value is not finite, or `scale` requests a logarithmic axis for
+    /// values that are not all above 0; [`ReportError::Write`] if a file cannot be written.
     pub fn write(&self, folder: &Path) -> Result<Vec<PathBuf>, ReportError> {
         write(self.check().and_then(|()| self.chart()), folder, FINALS_FILES)
     }
@@ -102,7 +107,7 @@ impl FinalsPicture {
                 point.incumbent.map(|incumbent| vec![place(x, point.value), place(x, incumbent)]);
             panel.line(ends.unwrap_or_default(), Stroke::solid(INK, 1.0));
         }
-        // Wrong stops above all others.
+        // Wrong stops are drawn above all others.
         let size = size_for(points.len(), 40.0, (1.8, MARK));
         for kind in kinds {
             let at = of_kind(kind).map(|point| place(point.trial as f64, point.value));
@@ -111,7 +116,7 @@ impl FinalsPicture {
         let mut keys = Vec::new();
         for (kind, words) in [
             (Kind::Complete, "trained to the end"),
-            (Kind::Stopped, "stopped: what it would have reached"),
+            (Kind::Stopped, "stopped: value it would have reached"),
             (Kind::WrongStop, "stopped wrongly: better than the best so far"),
         ] {
             let key = || Key::new(Sign::Point(kind.glyph()), words);
@@ -167,7 +172,7 @@ impl FinalPoint {
     }
 }
 
-/// Corners of the incumbent's line, which steps half-way between two trials.
+/// Corners of the incumbent's line, with steps half-way between two trials.
 fn steps(points: &[FinalPoint], place: impl Fn(f64, f64) -> At) -> Vec<At> {
     let mut corners: Vec<At> = Vec::new();
     let mut before: Option<f64> = None;
@@ -183,7 +188,7 @@ fn steps(points: &[FinalPoint], place: impl Fn(f64, f64) -> At) -> Vec<At> {
     corners
 }
 
-/// Returns the footnote: the number of trials that were stopped, and those of them that were stopped wrongly.
+/// Returns the footnote: the number of stopped trials, and those that were stopped wrongly.
 fn footnote(points: &[FinalPoint], direction: Direction) -> String {
     let mut text = counted(points.len(), "trial", "trials");
     let n_stopped = points.iter().filter(|point| point.stopped).count();

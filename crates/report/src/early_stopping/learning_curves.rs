@@ -1,4 +1,5 @@
-//! `learning-curves`: the value of every training, epoch by epoch, and where early stopping ended it (thesis Fig. A.3).
+//! `learning-curves`: the values of every training by epoch, and the end of each, including early
+//! stops (thesis Fig. A.3).
 
 use std::path::{Path, PathBuf};
 
@@ -11,16 +12,18 @@ use crate::chart::values::{ValueAxis, labelled};
 use crate::chart::{At, Chart, Key, Panel, Picture, Scale, Sign, Y, at, counted, in_strip, write};
 use crate::error::ReportError;
 
-/// More points of a curve than this are thinned to what its columns of pixels show.
+/// Maximum number of points of a curve. A longer curve is thinned to the resolution of its pixel
+/// columns.
 const N_POINTS_MAX: usize = 1200;
-/// About so many dots of dotted lines are drawn at most, so that the SVG stays small.
+/// Approximate maximum number of dots in dotted lines, so that the SVG stays small.
 const N_DOTS_MAX: f64 = 12_000.0;
-/// Dash patterns of what stopped trainings would have done, with the length of each: the first that gives few enough dots.
+/// Dash patterns for the hypothetical continuation of stopped trainings, with the period of each.
+/// The first one with few enough dots is used.
 const DOTTED: [(f64, &[f64]); 4] =
     [(4.0, &[1.5, 2.5]), (7.0, &[3.0, 4.0]), (12.0, &[5.0, 7.0]), (24.0, &[12.0, 12.0])];
-/// Multiples of it leave fractions that are spread evenly.
+/// The fractional parts of its multiples are evenly spread.
 const GOLDEN: f64 = 0.618_033_988_749_894_9;
-/// The line of the best, and of what is left white around it.
+/// The line of the best training, and the white margin around it.
 const BEST: Stroke = Stroke::solid(INK, 2.75);
 const AROUND_BEST: Stroke = Stroke::solid(WHITE, 5.0);
 
@@ -32,14 +35,14 @@ pub const LEARNING_CURVES_FILES: [&str; 2] = ["learning-curves.svg", "learning-c
 pub struct LearningCurvesPicture {
     /// Title above everything; empty for none.
     pub title: String,
-    /// Name of the vertical axis; which values are better is added to it.
+    /// Name of the vertical axis. The direction of better values is appended.
     pub y_label: String,
-    /// N: how many epochs a whole training has.
+    /// N: number of epochs of a complete training.
     pub n_epochs: u32,
-    /// The direction in which values are better.
+    /// The direction of optimization.
     pub direction: Direction,
-    /// The vertical axis. None: logarithmic where all values are above 0, span more than two decades, and that spreads the better
-    /// ones; otherwise linear.
+    /// The scale of the vertical axis. `None`: logarithmic if all values are above 0, span more
+    /// than two decades, and the scale spreads the better ones; otherwise linear.
     pub scale: Option<Scale>,
     /// The trainings, one line each.
     pub lines: Vec<LearningCurveLine>,
@@ -50,16 +53,16 @@ pub struct LearningCurvesPicture {
 pub struct LearningCurveLine {
     /// The trial's number.
     pub trial: u64,
-    /// Epochs, increasing, each with the value after it.
+    /// Increasing epochs, each with the value after it.
     pub values: Vec<(u32, f64)>,
-    /// The state in which it ended.
+    /// The final state of the training.
     pub ended: CurveEnd,
-    /// The values that it would have had after its last epoch, if they are known: in an experiment. Epochs go on
-    /// increasing.
+    /// The values that it would have had after its last epoch, if an experiment knows them. The
+    /// epochs continue to increase.
     pub rest: Vec<(u32, f64)>,
 }
 
-/// The state in which a training ended.
+/// The final state of a training.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CurveEnd {
     /// It was trained to the end.
@@ -75,21 +78,23 @@ pub enum CurveEnd {
 impl LearningCurvesPicture {
     /// Writes [`LEARNING_CURVES_FILES`] into the folder and returns their paths.
     ///
-    /// Each training is a line to its last epoch with a mark there that says how it ended; the one trained to the end whose last
-    /// value is best is drawn thickest, above all others. What lies far on the worse side of all others, as the values of a training
-    /// that diverged, is in a strip, and the footnote counts it.
+    /// Each training is a line up to its last epoch, with a mark for the way it ended. The complete
+    /// training with the best last value is drawn thickest, above all others. Values far on the
+    /// worse side of all others, such as those of a diverged training, are in a strip, and the
+    /// footnote counts them.
     ///
     /// # Errors
-    /// [`ReportError::Draw`] when a value is not finite, epochs do not increase, or `scale` wants a logarithmic axis of values that
-    /// are not all above 0; [`ReportError::Write`] when a file cannot be written.
+    /// [`ReportError::Draw`] if a value is not finite, epochs do not increase, or `scale` requests
+    /// a logarithmic axis for values that are not all above 0; [`ReportError::Write`] if a file
+    /// cannot be written.
     pub fn write(&self, folder: &Path) -> Result<Vec<PathBuf>, ReportError> {
         write(self.check().and_then(|()| self.chart()), folder, LEARNING_CURVES_FILES)
     }
 
-    /// The same picture in memory.
+    /// Returns the picture in memory.
     ///
     /// # Errors
-    /// As for [`LearningCurvesPicture::write`], but for files.
+    /// As for [`LearningCurvesPicture::write`], except those about files.
     pub fn picture(&self) -> Result<Picture, ReportError> {
         let file = LEARNING_CURVES_FILES[0];
         let chart = self.check().and_then(|()| self.chart());
@@ -116,7 +121,7 @@ impl LearningCurvesPicture {
         Ok(())
     }
 
-    /// Index of the training to the end with the best last value, the first of several.
+    /// Index of the complete training with the best last value, the first of equals.
     fn best(&self) -> Option<usize> {
         let mut best: Option<(usize, f64)> = None;
         for (index, line) in self.lines.iter().enumerate() {
@@ -130,9 +135,10 @@ impl LearningCurvesPicture {
         best.map(|(index, _)| index)
     }
 
-    /// Returns the value that most trainings which were trained to the end or stopped do not go beyond: the median of
-    /// their worst values, the better one of the middle two. If no training ended so, it is that of all trainings;
-    /// `None` for fewer than three.
+    /// Returns a typical worst value: the median of the worst values of complete and stopped
+    /// trainings. For an even number, the better one of the middle two counts.
+    ///
+    /// If there are none, it is that of all trainings. `None` for fewer than three trainings.
     fn typical_worst(&self) -> Option<f64> {
         let is_sound = |line: &&LearningCurveLine| {
             matches!(line.ended, CurveEnd::Complete | CurveEnd::Stopped)
@@ -155,8 +161,8 @@ impl LearningCurvesPicture {
         lines.filter(|line| line.ended == ended).count()
     }
 
-    /// Returns the footnote: the number of trials, the epochs that early stopping left of them, the best trial, and the
-    /// values off the axis.
+    /// Returns the footnote: the number of trials, the share of epochs that early stopping left,
+    /// the best trial, and the values off the axis.
     fn footnote(&self, is_beyond: impl Fn(f64) -> bool) -> String {
         let mut text = counted(self.lines.len(), "trial", "trials");
         let ended = || {
@@ -223,7 +229,7 @@ impl LearningCurvesPicture {
         let length: f64 = rests.iter().flatten().map(|piece| on_axis.length(piece)).sum();
         let is_few = |(period, _): &&(f64, &'static [f64])| length / period <= N_DOTS_MAX;
         rest.dash = DOTTED.iter().find(is_few).map_or(DOTTED[3].1, |(_, dash)| dash);
-        // Dots of different lines do not stand below each other.
+        // The dots of different lines are not aligned vertically.
         let period: f64 = rest.dash.iter().sum();
         for (index, pieces) in rests.into_iter().enumerate() {
             let skip = period * (index as f64 * GOLDEN).fract();
@@ -231,7 +237,7 @@ impl LearningCurvesPicture {
         }
 
         let best = self.best();
-        // What was trained to the end lies above what was not, its marks above all lines.
+        // Complete trainings are drawn above the others, with their marks above all lines.
         let order = [CurveEnd::Failed, CurveEnd::Stopped, CurveEnd::Running, CurveEnd::Complete];
         let of_end = order.map(|ended| {
             let lines = self.lines.iter().enumerate();
@@ -279,7 +285,7 @@ impl LearningCurvesPicture {
         })
     }
 
-    /// The keys of what there is.
+    /// The legend entries of the lines and marks in use.
     fn keys(&self, rest: Stroke) -> Vec<Key> {
         let best = self.best();
         let mut keys: Vec<Key> = best
@@ -305,7 +311,7 @@ impl LearningCurvesPicture {
         }
         if self.lines.iter().any(|line| !line.rest.is_empty()) {
             let sign = Sign::line(rest);
-            keys.push(Key::new(sign, "had it gone on"));
+            keys.push(Key::new(sign, "if continued"));
         }
         keys
     }
@@ -321,7 +327,7 @@ impl CurveEnd {
         }
     }
 
-    /// The line of one of so many: thinner and paler where they are many.
+    /// The line of one of `n_lines` trainings: thinner and paler if there are many.
     fn stroke(self, n_lines: usize) -> Stroke {
         let (color, percent, dash): (_, _, &[f64]) = match self {
             Self::Complete => (GREEN, 100, &[]),
@@ -339,7 +345,7 @@ impl CurveEnd {
     }
 }
 
-/// The axes of curves, some of whose values may be off the vertical one.
+/// The axes of curves with values that may be off the vertical axis.
 struct OnAxis<'a> {
     y: &'a ValueAxis,
     x: Axis,
@@ -347,7 +353,7 @@ struct OnAxis<'a> {
 }
 
 impl OnAxis<'_> {
-    /// A place in the panel's lengths.
+    /// Converts a place to lengths of the panel.
     fn length_of(&self, point: &At) -> (f64, f64) {
         let value = match point.y {
             Y::Value(value) | Y::Strip(value) => value,
@@ -369,7 +375,7 @@ impl OnAxis<'_> {
         for (epoch, value) in points {
             let (x, place, beyond) =
                 (f64::from(*epoch), self.y.place(*value), self.y.is_beyond(*value));
-            // Where the line crosses the end of the axis.
+            // The intersection of the line with the end of the axis.
             let crossing =
                 before.filter(|before| before.2 != beyond).map(|(from, from_place, _)| {
                     let share = (end - from_place) / (place - from_place);
@@ -390,7 +396,7 @@ impl OnAxis<'_> {
         pieces.into_iter().map(|piece| self.thinned(piece)).collect()
     }
 
-    /// A long line, left with the first, lowest, highest and last point of each unit of its width.
+    /// Thins a long line to the first, lowest, highest and last point of each unit of its width.
     fn thinned(&self, points: Vec<At>) -> Vec<At> {
         if points.len() <= N_POINTS_MAX {
             return points;

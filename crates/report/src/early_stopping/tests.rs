@@ -1,4 +1,4 @@
-//! Tests of the contents of the pictures of early stopping, and of pictures of awkward data.
+//! Tests of the contents of the early stopping pictures, including awkward data.
 
 mod curves;
 mod regions;
@@ -15,13 +15,14 @@ use crate::error::ReportError;
 const GREEN: &str = "#009E73";
 const RED: &str = "#CC3311";
 
-/// Numbers from 0 to 1 that look random and are always the same (the fractional parts of multiples of the golden ratio, squared).
+/// Deterministic pseudorandom numbers from 0 to 1 (fractional parts of multiples of the golden
+/// ratio, squared).
 fn noise(index: usize) -> f64 {
     let index = index as f64;
     (index * index * 0.618_033_988_749_894_9 + index * 0.754_877_666).fract()
 }
 
-/// Both files of a picture: the SVG's text, and the bytes of the PNG.
+/// Returns both files of a picture: the SVG's text, and the bytes of the PNG.
 fn files(write: impl Fn(&Path) -> Result<Vec<PathBuf>, ReportError>) -> (String, Vec<u8>) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let paths = write(folder.path()).expect("a picture");
@@ -32,7 +33,7 @@ fn files(write: impl Fn(&Path) -> Result<Vec<PathBuf>, ReportError>) -> (String,
     (svg, png)
 }
 
-/// Returns the message where there cannot be a picture, and checks that nothing was written.
+/// Returns the message of a picture that cannot be drawn, and checks that nothing was written.
 fn refused(write: impl Fn(&Path) -> Result<Vec<PathBuf>, ReportError>) -> String {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let error = write(folder.path()).expect_err("no picture");

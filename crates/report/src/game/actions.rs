@@ -1,4 +1,4 @@
-//! `actions`: what each player chose, one panel a parameter.
+//! `actions`: the actions of each player, one panel per parameter.
 
 use super::dots::{Dot, dot_size, rounds_per_dot, rounds_with_dots, spread_of, thinned};
 use super::{GamePicture, ParameterCourse, counted, round_number};
@@ -7,22 +7,23 @@ use crate::chart::style::{Glyph, INK, Marker, color_of_arm, grid, tick_font};
 use crate::chart::text::Font;
 use crate::chart::{Chart, Key, Panel, Sign, at};
 
-/// So many parameters are shown.
+/// Maximum number of displayed parameters.
 const N_PANELS_MAX: usize = 24;
-/// Players have a row each where they are no more than this, and have no more parameters than this.
+/// Maximum numbers of players and of parameters per player for a layout with one row per player.
 const N_ROWS_MAX: usize = 4;
 const N_COLUMNS_MAX: usize = 5;
-/// Whole numbers get rows like choices if there are no more than this.
+/// Maximum number of whole numbers that get rows like choices.
 const N_WHOLE_ROWS: f64 = 12.0;
-/// From more rounds than this on, the marks of a choice are spread over its row: one sees how many there are.
+/// Minimum number of rounds for the marks of a choice to be spread over its row, which shows how
+/// many there are.
 const N_FOR_SPREAD: usize = 100;
-/// Over which part of its row: of a choice, and of a whole number.
+/// Fraction of a row over which marks are spread: for a choice, and for a whole number.
 const CHOICE_SPREAD: f64 = 0.6;
 const WHOLE_SPREAD: f64 = 0.4;
-/// Radius of a dot, and the least of a cross.
+/// Radius of a dot, and minimum radius of a cross.
 const DOT: f64 = 3.0;
 const CROSS_MIN: f64 = 3.0;
-/// Most room for a player's name in a panel's title, as a part of the panel's width.
+/// Maximum width of a player's name in a panel's title, as a fraction of the panel's width.
 const NAME_PART: f64 = 0.5;
 
 pub(super) fn chart(game: &GamePicture) -> Chart {
@@ -101,7 +102,8 @@ struct Grid {
 }
 
 impl Grid {
-    /// A row a player where there are few players, some with several parameters; otherwise one panel after another.
+    /// One row per player if there are few players, some of them with several parameters; otherwise
+    /// one panel after another.
     fn of(panels: &[(usize, &ParameterCourse)]) -> Self {
         let of_players: Vec<_> = panels.chunk_by(|a, b| a.0 == b.0).collect();
         let n_most = of_players.iter().map(|panels| panels.len()).max();
@@ -111,7 +113,7 @@ impl Grid {
         if in_rows {
             let row =
                 |(row, panels): (usize, &&[_])| (0..panels.len()).map(move |column| (row, column));
-            // Panels of four columns are as large as those of five.
+            // Panels of four columns have the same size as those of five.
             let (_, size) = grid(if n_most < 4 { n_most } else { 10 });
             Self {
                 n_columns: n_most,
@@ -126,7 +128,7 @@ impl Grid {
     }
 }
 
-/// "player: parameter" above each panel, each part shortened where both do not fit.
+/// Titles "player: parameter" of the panels. Each part is shortened if both do not fit.
 fn titles(
     game: &GamePicture,
     panels: &[(usize, &ParameterCourse)],
@@ -149,7 +151,7 @@ fn titles(
     titles
 }
 
-/// The keys of what there is.
+/// The legend entries of the marks in use.
 fn keys(game: &GamePicture, panels: &[(usize, &ParameterCourse)]) -> Vec<Key> {
     let is_shown = |player_idx: usize| panels.iter().any(|(index, _)| *index == player_idx);
     let texts = game.key_texts().into_iter().enumerate();
@@ -160,7 +162,7 @@ fn keys(game: &GamePicture, panels: &[(usize, &ParameterCourse)]) -> Vec<Key> {
     keys.extend(game.band_key());
     let mut players = game.players.iter().enumerate();
     if players.any(|(index, player)| is_shown(index) && player.substituted.contains(&true)) {
-        let text = "another action stood in for a failed one".to_owned();
+        let text = "substitute for a failed action".to_owned();
         keys.push(Key::new(Sign::Point(Glyph::failed(INK)), text));
     }
     keys

@@ -1,33 +1,33 @@
-//! Marks of single rounds: how large, and how many of them a file holds.
+//! Marks of single rounds: their sizes, and the number of marks in a file.
 
 use std::collections::BTreeSet;
 
 use crate::chart::style::size_for;
 use crate::chart::{At, Panel, Y};
 
-/// At most about so many dots are drawn: a file stays at one or two megabytes.
+/// Approximate maximum number of dots, so that a file has at most one or two megabytes.
 const N_DOTS_MAX: usize = 20_000;
-/// At most about so many crosses.
+/// Approximate maximum number of crosses.
 const N_CROSSES_MAX: usize = 4000;
-/// Crosses nearer than this cannot be told apart.
+/// Distance below which crosses cannot be told apart.
 const CLOSE: f64 = 0.7;
-/// The factor by which the distance grows until few enough are left, and its largest value.
+/// Growth factor of the thinning distance, and its maximum.
 const WIDENED: f64 = 1.25;
 const FAR: f64 = 100.0;
 
 /// The mark of one round.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Dot {
-    /// Its place in lengths of its panel.
+    /// Its place in lengths of the panel.
     at: (f64, f64),
-    /// The player whose payoff it is, or the panel whose action.
+    /// Index of the player, for a payoff, or of the panel, for an action.
     pub(super) series: usize,
-    /// The place in the units of its panel.
+    /// Its place in units of the panel.
     pub(super) mark: At,
 }
 
 impl Dot {
-    /// A mark of this series in a panel.
+    /// Creates a mark of this series in a panel.
     pub(super) fn of(panel: &Panel, series: usize, mark: At) -> Self {
         let height = match mark.y {
             Y::Value(value) => panel.y.place(value) * panel.size.1,
@@ -37,13 +37,15 @@ impl Dot {
     }
 }
 
-/// The number of rounds of which one has dots, where each has so many of them: 1 unless there would be too many.
+/// Returns k such that one in k rounds has dots, for `n_of_round` dots per round: 1 unless there
+/// would be too many.
 pub(super) fn rounds_per_dot(n_rounds: usize, n_of_round: usize) -> usize {
     let n_dots = n_rounds.saturating_mul(n_of_round);
     n_dots.div_ceil(N_DOTS_MAX).max(1)
 }
 
-/// The rounds that have dots: one of each `every`, at places that follow no period, so that shares and ranges stay as they are.
+/// The rounds that have dots: one of each `every`, at aperiodic positions, so that proportions and
+/// ranges are preserved.
 pub(super) fn rounds_with_dots(n_rounds: usize, every: usize) -> impl Iterator<Item = usize> {
     (0..n_rounds).step_by(every).map(move |first| {
         let n_left = every.min(n_rounds - first);
@@ -51,22 +53,23 @@ pub(super) fn rounds_with_dots(n_rounds: usize, every: usize) -> impl Iterator<I
     })
 }
 
-/// Returns the place of a round's mark in its row, from −0.5 to 0.5: rows with many marks look full, without a pattern.
+/// Returns the offset of a round's mark in its row, from −0.5 to 0.5. Rows with many marks look
+/// full, without a pattern.
 pub(super) fn spread_of(round_idx: usize) -> f64 {
     (scattered(round_idx) % 1000) as f64 / 999.0 - 0.5
 }
 
-/// A number that looks random and is always the same (multiply and shift, as in the finalizer of MurmurHash3).
+/// A pseudorandom, deterministic number (multiply and shift, as in the finalizer of MurmurHash3).
 fn scattered(index: usize) -> usize {
     let mixed = index.wrapping_add(1).wrapping_mul(0x9E37_79B9);
     let mixed = (mixed ^ (mixed >> 15)).wrapping_mul(0x85EB_CA6B);
     mixed ^ (mixed >> 13)
 }
 
-/// The crosses without those that stand almost on another of the same series, where there are too many.
+/// Thins crosses that almost coincide with another one of the same series, if there are too many.
 ///
-/// Crosses are not left out by rounds, as one of a few may matter. The picture is cut into squares of which each keeps its first
-/// cross; the squares are as large as needed.
+/// Crosses are not thinned by rounds, since a rare one may matter. The picture is divided into
+/// squares, and each square keeps its first cross. The squares grow until few enough remain.
 pub(super) fn thinned(crosses: Vec<Dot>) -> Vec<Dot> {
     let mut kept = crosses;
     let mut cell = CLOSE;
@@ -79,7 +82,7 @@ pub(super) fn thinned(crosses: Vec<Dot>) -> Vec<Dot> {
     kept
 }
 
-/// Radius of the marks of so many rounds.
+/// Radius of the marks for this number of rounds.
 pub(super) fn dot_size(n_rounds: usize, largest: f64) -> f64 {
     size_for(n_rounds, 60.0, (1.0, largest))
 }
@@ -103,7 +106,8 @@ mod tests {
             for (index, round) in rounds.iter().enumerate() {
                 assert!(*round < n_rounds && round / every == index, "{round}");
             }
-            // A player who does something in every second, third, … round is seen to do so as often as it does.
+            // A player with some action in every second, third, … round appears to choose it with
+            // its true frequency.
             for period in 2..=8 {
                 let n_hits = rounds.iter().filter(|round| **round % period == 0).count();
                 let share = n_hits as f64 / rounds.len() as f64 * period as f64;

@@ -1,4 +1,4 @@
-//! `payoffs`: what each player gained in each round, and on average so far.
+//! `payoffs`: the payoffs of each player in each round, and their mean so far.
 
 use super::dots::{Dot, dot_size, rounds_per_dot, rounds_with_dots, thinned};
 use super::{GamePicture, PlayerCourse, counted, round_number};
@@ -8,14 +8,14 @@ use crate::chart::text::Font;
 use crate::chart::values::within_magnitude;
 use crate::chart::{At, Chart, Key, Panel, Sign, Strip, at, in_strip};
 
-/// Each player's payoffs take at least this part of an axis that players share.
+/// Minimum fraction of a shared axis that each player's payoffs must span.
 const LEAST_PART: f64 = 1.0 / 20.0;
-/// A line of means has about so many points at most, more than a panel has pixels.
+/// Approximate maximum number of points of a line of means, more than a panel has pixels.
 const N_POINTS_MAX: usize = 1200;
 /// Radius of a dot, and of a marker on a line.
 const DOT: f64 = 2.8;
 const MARKER: f64 = 3.8;
-/// Heights of the strip of lost payoffs: of one row, of each of several, and at most.
+/// Heights of the strip of lost payoffs: with one row, of each of several rows, and the maximum.
 const STRIP: f64 = 20.0;
 const STRIP_ROW: f64 = 8.0;
 const STRIP_MAX: f64 = 64.0;
@@ -66,7 +66,7 @@ pub(super) fn chart(game: &GamePicture) -> Chart {
         keys.push(Key::new(sign, "payoff lost"));
     }
 
-    // Dots of a round after each other, so that no player lies above all others.
+    // Dots are drawn round by round, so that no player covers all others.
     let mark = dot_size(n_rounds, DOT);
     let percent = if n_rounds <= 200 { 45 } else { 30 };
     for round_idx in rounds_with_dots(n_rounds, rounds_per_dot(n_rounds, players.len())) {
@@ -78,7 +78,7 @@ pub(super) fn chart(game: &GamePicture) -> Chart {
             }
         }
     }
-    // Each player who lost a payoff has a row in the strip, the first on top.
+    // Each player with a lost payoff has a row in the strip, the first one on top.
     let lost = losers.iter().enumerate().flat_map(|(row, player_idx)| {
         let share = 1.0 - (if apart { 0.0 } else { row as f64 } + 0.5) / n_rows as f64;
         let payoffs = players[*player_idx].payoffs.iter().enumerate();
@@ -119,13 +119,13 @@ pub(super) fn chart(game: &GamePicture) -> Chart {
     }
 }
 
-/// The axis over all payoffs of some players.
+/// The axis over all payoffs of these players.
 fn y_axis(players: &[PlayerCourse], n_ticks: u32) -> Axis {
     let axis = |(low, high)| Axis::linear(low, high, n_ticks);
     range_of(players).map_or_else(|| Axis::bare(0.0, 1.0), axis)
 }
 
-/// Says that there is nothing to see; empty where there is.
+/// The text for an empty picture; empty if there is something to show.
 fn nothing(players: &[PlayerCourse]) -> &'static str {
     match range_of(players) {
         Some(_) => "",
@@ -134,7 +134,7 @@ fn nothing(players: &[PlayerCourse]) -> &'static str {
     }
 }
 
-/// The least and the largest payoff of these players; none if there is no payoff.
+/// The minimum and maximum payoff of these players; `None` if there is no payoff.
 fn range_of(players: &[PlayerCourse]) -> Option<(f64, f64)> {
     let payoffs = || {
         let all = players.iter().flat_map(|player| &player.payoffs);
@@ -143,9 +143,10 @@ fn range_of(players: &[PlayerCourse]) -> Option<(f64, f64)> {
     payoffs().reduce(f64::min).zip(payoffs().reduce(f64::max))
 }
 
-/// Returns true if some player's payoffs would be pressed together on an axis that all players share: if the range of
-/// all payoffs is more than 20 times that of one player's. Where each player's payoffs are all equal, their magnitudes
-/// are compared instead.
+/// Returns true if some player's payoffs would be hard to distinguish on a shared axis: if the
+/// range of all payoffs is more than 20 times that of one player's.
+///
+/// If each player's payoffs are all equal, their magnitudes are compared instead.
 fn differ_in_scale(players: &[PlayerCourse]) -> bool {
     let width = |(low, high): (f64, f64)| high - low;
     let ranges: Vec<_> =
@@ -164,7 +165,8 @@ fn differ_in_scale(players: &[PlayerCourse]) -> bool {
     }
 }
 
-/// The mean of the payoffs after the random rounds, after each of these rounds; from the first payoff on.
+/// The mean of the payoffs after the random rounds, for each of these rounds from the first payoff
+/// on.
 fn means_so_far(player: &PlayerCourse, n_initial: usize) -> Vec<At> {
     let mut means = Vec::new();
     let (mut n_payoffs, mut mean) = (0.0, 0.0);
@@ -215,7 +217,7 @@ mod tests {
     fn means_leave_out_random_rounds_and_lost_payoffs() {
         let player = player(&[Some(100.0), None, Some(2.0), None, Some(4.0), Some(0.0)]);
         let means = means_so_far(&player, 1);
-        // Of the third to the sixth round.
+        // Rounds three to six.
         assert_eq!(means, [at(3.0, 2.0), at(4.0, 2.0), at(5.0, 3.0), at(6.0, 2.0)]);
         assert_eq!(means_so_far(&player, 9), []);
     }

@@ -1,4 +1,4 @@
-//! Tests of the contents of the pictures of a game, and of pictures of awkward data.
+//! Tests of the contents of a game's pictures, including awkward data.
 
 mod actions;
 mod payoffs;
@@ -11,7 +11,8 @@ use crate::chart::svg::{
 
 const BAND: &str = "#E2E4EE";
 
-/// Numbers from 0 to 1 that look random and are always the same (the fractional parts of multiples of the golden ratio, squared).
+/// Deterministic pseudorandom numbers from 0 to 1 (fractional parts of multiples of the golden
+/// ratio, squared).
 fn noise(index: usize) -> f64 {
     let index = index as f64;
     (index * index * 0.618_033_988_749_894_9 + index * 0.754_877_666).fract()
@@ -47,7 +48,7 @@ fn game(n_initial: usize, players: Vec<PlayerCourse>) -> GamePicture {
     GamePicture { title: "a < b".to_owned(), n_initial, players }
 }
 
-/// A game whose payoffs sum to one: two players, each with one number.
+/// A game with payoffs that sum to one: two players with one number each.
 fn constant_sum(n_rounds: usize) -> GamePicture {
     let share = |round_idx: usize| {
         let learnt = 0.2 * (round_idx as f64 / 15.0).min(1.0);
@@ -67,7 +68,7 @@ fn constant_sum(n_rounds: usize) -> GamePicture {
     game(5, vec![first, second])
 }
 
-/// Players with as many numbers each.
+/// Players with `n_parameters` numbers each.
 fn many(n_players: usize, n_parameters: usize, n_rounds: usize) -> GamePicture {
     let rounds = || 0..n_rounds;
     let course = |index: usize| {
@@ -85,7 +86,7 @@ fn many(n_players: usize, n_parameters: usize, n_rounds: usize) -> GamePicture {
     game(5, (0..n_players).map(course).collect())
 }
 
-/// Two players with names, labels, parameters and choices that do not fit, in several scripts.
+/// Two players with names, labels, parameters and choices that are too long, in several scripts.
 fn long_names() -> GamePicture {
     let name = "der_verteidiger_des_größten_österreichischen_überlandnetzes_";
     let mut game = constant_sum(12);
@@ -113,7 +114,7 @@ fn long_names() -> GamePicture {
     game
 }
 
-/// Both files that `write` leaves in the folder: the SVG's text, and the bytes of the PNG.
+/// Returns both files that `write` creates in a folder: the SVG's text, and the bytes of the PNG.
 fn files(names: [&str; 2], write: impl Fn(&Path) -> Result<(), ReportError>) -> (String, Vec<u8>) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     write(folder.path()).expect("a picture");
@@ -129,7 +130,7 @@ fn actions_svg(game: &GamePicture) -> String {
     files(GAME_ACTION_FILES, |folder| game.write_actions(folder)).0
 }
 
-/// Returns the error where there cannot be a picture, and checks that nothing was written.
+/// Returns the error of a picture that cannot be drawn, and checks that nothing was written.
 fn refused(write: impl Fn(&Path) -> Result<(), ReportError>) -> ReportError {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let error = write(folder.path()).expect_err("no picture");
@@ -189,12 +190,12 @@ fn rounds_of_different_numbers_are_refused() {
     let mut game = constant_sum(4);
     game.players[1].payoffs.pop();
     let text = message(&game);
-    assert!(text.contains("\"defender\" has 3 payoffs, and the first player has 4"), "{text}");
+    assert!(text.contains("\"defender\" has 3 payoffs, but the first player has 4"), "{text}");
     assert!(matches!(refused(|folder| game.write_payoffs(folder)), ReportError::Draw { .. }));
     let mut game = constant_sum(4);
     game.players[0].substituted = vec![false; 5];
     let text = message(&game);
-    assert!(text.contains("\"attacker\" it is said of 5 rounds"), "{text}");
+    assert!(text.contains("\"attacker\" has 5 flags"), "{text}");
     let mut game = constant_sum(4);
     game.players[0].parameters[0].values.pop();
     let text = message(&game);
@@ -241,7 +242,7 @@ fn ten_thousand_rounds_of_sixteen_players_are_files_of_a_few_megabytes() {
     for svg in [payoffs_svg(&game), actions_svg(&game)] {
         assert_sound(&svg, "many");
         assert!(svg.len() < 4_000_000, "{}", svg.len());
-        // 160,000 marks: one round in 8 has dots.
+        // 160,000 marks: one in 8 rounds has dots.
         assert!((20_000..20_100).contains(&elements(&svg, "circle").len()));
         let footnote = "10000 rounds; dots: 1 round in 8";
         assert!(texts(&svg).iter().any(|(text, _)| text.starts_with(footnote)));

@@ -1,4 +1,4 @@
-//! `history`: the value of each trial, and the best so far.
+//! `history`: the value of each trial, and the best value so far.
 
 use super::{INFEASIBLE, StudyPlot, order_label};
 use crate::chart::axis::Axis;
@@ -68,7 +68,7 @@ pub(super) fn chart(study: &StudyPlot) -> Chart {
     }
 }
 
-/// Corners of the line of the best so far.
+/// Corners of the line of the best value so far.
 fn best_so_far(study: &StudyPlot, numbers: &[f64]) -> Vec<At> {
     let mut corners: Vec<At> = Vec::new();
     let mut best: Option<f64> = None;

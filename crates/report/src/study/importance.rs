@@ -1,4 +1,4 @@
-//! `importance`: how much each parameter matters, by two measures.
+//! `importance`: the importance of each parameter, by two measures.
 
 use super::{PlottedImportance, StudyPlot};
 use crate::chart::axis::Axis;
@@ -7,10 +7,10 @@ use crate::chart::text::Font;
 use crate::chart::{Chart, Key, Mark, Panel, Sign, at};
 
 const WIDTH: f64 = 500.0;
-/// Height of a parameter with both bars, where there is room and where there are many.
+/// Height of a parameter with both bars, normally and with many parameters.
 const ROW: (f64, f64) = (34.0, 27.0);
 const N_MANY: usize = 12;
-/// Height of a bar, as a part of the row.
+/// Height of a bar, as a fraction of the row.
 const BAR: f64 = 0.34;
 
 pub(super) fn chart(study: &StudyPlot) -> Chart {
@@ -45,7 +45,7 @@ pub(super) fn chart(study: &StudyPlot) -> Chart {
         let middle = index as f64 + 0.5;
         for (color, upper, share) in [(BLUE, middle - BAR, shares[0]), (ORANGE, middle, shares[1])]
         {
-            // Nothing is seen as a line.
+            // A share of 0 is drawn as a line.
             let end = at(share, upper + BAR).shifted(if share > 0.0 { 0.0 } else { 1.0 }, 0.0);
             panel.marks.push(Mark::Cell { from: at(0.0, upper), to: end, color });
             let at = at(share, upper + BAR / 2.0).shifted(6.0, 0.0);
@@ -55,7 +55,7 @@ pub(super) fn chart(study: &StudyPlot) -> Chart {
     chart.panels.push(panel);
     chart
 }
-/// Both shares in percent; what is no share counts as none.
+/// Both shares in percent; an invalid share counts as 0.
 fn shares(given: &PlottedImportance) -> (&str, [f64; 2]) {
     let percent = |share: f64| {
         if share.is_finite() { 100.0 * share.clamp(0.0, 1.0) } else { 0.0 }

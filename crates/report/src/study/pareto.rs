@@ -1,4 +1,4 @@
-//! `pareto`: the objectives of the trials against each other, and the front.
+//! `pareto`: the objectives of the trials against each other, with the front.
 
 use fedbo_space::Direction;
 
@@ -76,7 +76,7 @@ fn panel(
     let mut panel = Panel {
         x_label: labelled(&x.name, x.direction),
         y_label: if is_lined { labelled(&y.name, y.direction) } else { String::new() },
-        // Beside each other, panels have the name of their vertical axis above it.
+        // If panels are side by side, the name of the vertical axis is above the panel.
         title: if is_lined { String::new() } else { labelled(&y.name, y.direction) },
         nothing: if n_drawn == 0 { "no trial has a value".to_owned() } else { String::new() },
         ..Panel::new(size, axes[0].1.axis.with_ticks(n_ticks), axes[1].1.axis.with_ticks(n_ticks))
@@ -85,7 +85,7 @@ fn panel(
         let [x, y] = axes.map(|(objective, _)| number(trial, objective));
         Some((x?, y?))
     };
-    // What is worse than the end of an axis stands at that end.
+    // A value beyond the worse end of an axis is drawn at that end.
     let place = |(x, y): (f64, f64)| {
         let [x, y] = [(x, axes[0].1), (y, axes[1].1)].map(|(value, axis)| {
             match (axis.is_beyond(value), axis.is_worse_above()) {
@@ -113,8 +113,8 @@ fn panel(
     panel
 }
 
-/// The border of what the points of a front dominate, from point to point: between two neighbours it goes by the worse of both in each
-/// objective.
+/// The border of the region that the front dominates. Between two neighbouring points it passes
+/// through the worse value of both in each objective.
 fn staircase(front: &[(f64, f64)], x: Direction, y: Direction) -> Vec<(f64, f64)> {
     let mut sorted = front.to_vec();
     sorted.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -132,7 +132,8 @@ fn staircase(front: &[(f64, f64)], x: Direction, y: Direction) -> Vec<(f64, f64)
     corners
 }
 
-/// The numbers of trials: of all, of those that failed or are infeasible, and of the front.
+/// The footnote: the number of all trials, of failed and infeasible ones, and of those on the
+/// front.
 fn footnote(study: &StudyPlot) -> String {
     let count = |is_meant: &dyn Fn(&PlottedTrial) -> bool| {
         study.trials.iter().filter(|trial| is_meant(trial)).count()

@@ -1,4 +1,4 @@
-//! `slices`: the value against each parameter, one panel each.
+//! `slices`: the value against each parameter, one panel per parameter.
 
 use fedbo_space::Kind;
 
@@ -11,7 +11,7 @@ use crate::chart::{Chart, Key, Panel, Sign, at, in_strip};
 
 /// Height of the strip of failed trials.
 const STRIP: f64 = 15.0;
-/// Whole numbers get columns like choices if there are no more than this.
+/// Maximum number of whole numbers that get columns like choices.
 const N_WHOLE_COLUMNS: f64 = 12.0;
 
 pub(super) fn chart(study: &StudyPlot) -> Chart {
@@ -82,8 +82,9 @@ fn panel(
     panel
 }
 
-/// Returns the place of a value on its axis; none if it does not belong to the parameter. The trials of a choice, or of one of
-/// few whole numbers, are spread over its column.
+/// Returns the place of a value on its axis; `None` if it does not fit the parameter.
+///
+/// The trials of a choice, or of one of few whole numbers, are spread over its column.
 fn place(parameter: &PlottedParameter, value: PlottedValue, trial_idx: usize) -> Option<f64> {
     // Multiples of the golden ratio fill an interval evenly.
     let jitter = (0.5 + trial_idx as f64 * 0.618_033_988_749_895).fract() - 0.5;
@@ -91,8 +92,11 @@ fn place(parameter: &PlottedParameter, value: PlottedValue, trial_idx: usize) ->
 }
 
 impl PlottedValue {
-    /// Returns the place of the value on the axis of its parameter, in whose row or column it may be moved by a part of its
-    /// width: that of a choice, or of one of few whole numbers. None if it does not belong to the parameter.
+    /// Returns the place of the value on the axis of its parameter; `None` if it does not fit the
+    /// parameter.
+    ///
+    /// A choice, or one of few whole numbers, may be shifted within its row or column by a fraction
+    /// of the width.
     pub(crate) fn place(
         self,
         range: &Kind,

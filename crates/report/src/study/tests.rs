@@ -1,4 +1,4 @@
-//! Tests of the contents of the pictures of a study, and of pictures of awkward data.
+//! Tests of the contents of a study's pictures, including awkward data.
 
 use fedbo_space::{Parameter, ParameterSpec};
 
@@ -28,7 +28,7 @@ fn parameters() -> Vec<PlottedParameter> {
     ]
 }
 
-/// Trials of these values; every third is an initial one.
+/// Trials with these values; every third is an initial one.
 fn study(minimize: bool, values: &[Option<f64>]) -> StudyPlot {
     let trial = |(index, value): (u32, &Option<f64>)| {
         let share = (f64::from(index) * 0.618).fract();
@@ -111,12 +111,13 @@ fn a_picture_that_cannot_be_written_is_named() {
     assert!(error.to_string().contains("/nonexistent/history.svg"));
 }
 
-/// Values 3, 5, (failed), 1, 2 minimized: five marks in order, the failed one above the others, the best lowest.
+/// Values 3, 5, (failed), 1, 2, minimized: five marks in order, the failed one above the others,
+/// the best one lowest.
 #[test]
 fn the_history_has_a_mark_for_each_trial() {
     let values = [Some(3.0), Some(5.0), None, Some(1.0), Some(2.0)];
     let svg = history(&study(true, &values));
-    // The legend shows each sign once, first.
+    // The legend shows each sign once, before the panel.
     let trials = discs(&svg, BLUE).split_off(2);
     assert_eq!(trials.len(), 4);
     assert!(trials.windows(2).all(|pair| pair[0].0 < pair[1].0));
@@ -141,7 +142,8 @@ fn the_history_has_a_mark_for_each_trial() {
     }
 }
 
-/// Maximized, the failed trial stands below; the line rises in steps from the first value to the last trial.
+/// Maximized, the failed trial is below the others. The line rises in steps from the first value to
+/// the last trial.
 #[test]
 fn the_best_so_far_is_a_line_of_steps() {
     let values = [None, Some(3.0), Some(1.0), Some(5.0), Some(2.0)];
@@ -203,7 +205,7 @@ fn slices_have_a_panel_for_each_parameter() {
     let long = shown.iter().find(|text| text.starts_with("model."));
     let long = long.expect("the long name");
     assert!(long.contains('…') && long.ends_with("multiplier"), "{long}");
-    // Best: one key and one a panel. Failed: one key and three a panel.
+    // Best: one in the legend and one per panel. Failed: one in the legend and three per panel.
     assert_eq!(polygons(&svg, VERMILION, 4).len(), 1 + 4);
     assert_eq!(polygons(&svg, INK, 12).len(), 1 + 3 * 4);
     let first = color_of_order(0.0);
@@ -386,7 +388,7 @@ fn awkward_parameters_are_drawn_too() {
     }
 }
 
-/// Trials that were stopped early have no final value: the pictures say that there are more.
+/// Trials that were stopped early have no final value; the pictures only mention their number.
 #[test]
 fn stopped_trials_are_counted_where_they_are_not_shown() {
     let mut study = study(true, &[Some(1.0), Some(3.0), None]);
@@ -400,13 +402,13 @@ fn stopped_trials_are_counted_where_they_are_not_shown() {
     }
 }
 
-/// Texts of a row of panels do not touch, whatever the number of panels.
+/// The texts of a row of panels do not touch, for any number of panels.
 #[test]
 fn panels_of_one_to_twenty_parameters_stand_apart() {
     for n in 1..=20_u32 {
         let mut study = study(true, &[Some(1.0), Some(3.0), None]);
         let all = (0..n).map(|index| {
-            // Labels of all lengths.
+            // Labels of various lengths.
             let low = if index % 2 == 0 { 0.0 } else { 1.234_567_8e9 };
             number(&format!("{index}"), low, low + f64::from(index + 1), false)
         });
@@ -434,7 +436,8 @@ fn panels_of_one_to_twenty_parameters_stand_apart() {
     }
 }
 
-/// Two objectives are one panel with the front as a line, three are three panels, four are six; what misses a constraint has its mark.
+/// Two objectives give one panel with the front as a line, three give three panels, four give six.
+/// An infeasible trial has its own mark.
 #[test]
 fn several_objectives_are_drawn_against_each_other() {
     for (n, n_panels) in [(2, 1), (3, 3), (4, 6)] {
@@ -464,7 +467,7 @@ fn several_objectives_are_drawn_against_each_other() {
     }
 }
 
-/// A trial that misses a constraint is not the best, whatever its value, and has a mark of its own.
+/// An infeasible trial is never the best, whatever its value, and has its own mark.
 #[test]
 fn infeasible_trials_are_marked_and_never_best() {
     let mut study = study(true, &[Some(3.0), Some(1.0), Some(2.0)]);

@@ -1,13 +1,14 @@
-//! `transfer`: what each old study weighed at every query, where each has a weight, and what all of them together had of it.
+//! `transfer`: the weight of each old study at every query, if they have individual weights, and
+//! their combined share.
 
 use super::PlottedTransfer;
 use crate::chart::axis::Axis;
 use crate::chart::style::{Glyph, INK, LINE_WIDTH, NAME, Stroke, grid, size_for};
 use crate::chart::{At, Chart, Key, Panel, Sign, at};
 
-/// Height of the lower panel, as a share of the upper one's.
+/// Height of the lower panel, as a fraction of the upper one's.
 const LOWER: f64 = 0.55;
-/// Most room for the name of an old study.
+/// Maximum width of the name of an old study.
 const NAME_MAX: f64 = 260.0;
 
 pub(super) fn chart(title: &str, transfer: &PlottedTransfer) -> Chart {
@@ -48,7 +49,7 @@ pub(super) fn chart(title: &str, transfer: &PlottedTransfer) -> Chart {
     lower.points(corners(&transfer.shares), Glyph::disc(INK).bare(), mark);
     let footnote = match transfer.shares.last() {
         Some(share) => format!(
-            "after {} told: old studies{} have {:.0} % of the next query",
+            "after {} told: old studies{} have {:.0} % of the weight in the next query",
             transfer.shares.len() - 1,
             if *share < 0.0 { ", negated," } else { "" },
             100.0 * share.abs()

@@ -6,9 +6,9 @@ use crate::chart::style::{Glyph, LABEL, Stroke, color_of_arm, grid};
 use crate::chart::{self, At, Chart, Key, Label, Rule, Scale, Sign, at};
 use crate::summary::Estimate;
 
-/// Most room for the name of a mark.
+/// Maximum width of the name of a mark.
 const NAME_MAX: f64 = 160.0;
-/// Marks whose middles are nearer than this side by side are drawn this far apart.
+/// Horizontal distance between marks after they are moved apart, if closer than half of it.
 const DODGE: f64 = 10.0;
 
 pub(super) fn chart(tradeoff: &Tradeoff) -> Chart {
@@ -69,7 +69,8 @@ fn drawn(panel: &Panel, names: &[String], size: (f64, f64)) -> chart::Panel {
     drawn
 }
 
-/// Returns the point at which each mark is drawn, series by series: marks that would cover each other stand side by side.
+/// Returns the point at which each mark is drawn, series by series. Marks that would cover each
+/// other are moved side by side.
 fn places_of_marks(panel: &Panel, axis: &Axis, width: f64) -> Vec<At> {
     let mut places: Vec<At> = panel.marks().map(|mark| at(mark.cost, mark.estimate.mean)).collect();
     let x: Vec<f64> = places.iter().map(|at| width * axis.place(at.x)).collect();
@@ -115,7 +116,7 @@ fn axes(panel: &Panel, n_ticks: (u32, u32)) -> (Axis, Axis) {
     (x, Axis::linear(low, high, n_ticks.1))
 }
 
-/// Names of the series of all panels: their indices choose styles.
+/// Names of the series of all panels; their indices select styles.
 fn series_names(panels: &[Panel]) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for series in panels.iter().flat_map(|panel| &panel.series) {
@@ -126,7 +127,7 @@ fn series_names(panels: &[Panel]) -> Vec<String> {
     names
 }
 
-/// Returns the footnote: the meaning of error bars, the number of values, and the points that are missing.
+/// Returns the footnote: the meaning of error bars, the number of values, and the missing points.
 fn footnote(tradeoff: &Tradeoff) -> String {
     let counts: Vec<usize> = tradeoff.estimates().map(|estimate| estimate.n).collect();
     let (Some(least), Some(most)) = (counts.iter().min(), counts.iter().max()) else {

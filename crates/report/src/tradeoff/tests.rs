@@ -1,4 +1,4 @@
-//! Tests of the contents of the picture, and of a picture of awkward data.
+//! Tests of the contents of the picture, including awkward data.
 
 use fedbo_space::Direction;
 
@@ -8,7 +8,7 @@ use crate::row::Row;
 use crate::summary::{SummaryRequest, summarize_configurations};
 use crate::trace::tests::row;
 
-/// Arms of one configuration that end at these values, in two runs 0.01 apart.
+/// Arms of one configuration with these final values, in two runs 0.01 apart.
 fn rows(configuration: &str, arms: &[(&str, f64)]) -> Vec<Row> {
     let of = |(arm, value): &(&str, f64)| {
         [(0, -0.005), (1, 0.005)].map(|(run, shift)| Row {
@@ -50,7 +50,8 @@ fn usual() -> (Summary, TradeoffSpec) {
     (summary(&rows("a", &arms)), spec(points, levels))
 }
 
-/// Means by hand: the two runs lie 0.005 to either side, so the standard error is 0.005 (s = 0.01/√2, over √2).
+/// Means by hand: the two runs are 0.005 to either side, so the standard error is 0.005
+/// (s = 0.01/√2, over √2).
 #[test]
 fn marks_and_levels_are_the_final_estimates_of_their_arms() {
     let (summary, spec) = usual();
@@ -94,7 +95,7 @@ fn what_cannot_be_drawn_is_left_out_and_counted() {
     let tradeoff = Tradeoff::of(&summary, &spec);
     assert_eq!(tradeoff.panels[0].marks().count(), 2);
     assert_eq!((tradeoff.panels[0].levels.len(), tradeoff.n_missing), (2, 6));
-    spec.panels[0].scale = Scale::Linear; // 0 and below have a place there
+    spec.panels[0].scale = Scale::Linear; // a linear axis can show 0 and below
     assert_eq!(Tradeoff::of(&summary, &spec).n_missing, 4);
 }
 
@@ -122,7 +123,7 @@ fn the_files_hold_what_they_name() {
     assert!(error.contains("/nonexistent/tradeoff.svg"), "{error}");
 }
 
-/// A cheaper arm stands further to the left, a better one higher up.
+/// A cheaper arm is further to the left, a better one higher up.
 #[test]
 fn places_follow_cost_and_value() {
     let (summary, spec) = usual();
@@ -130,7 +131,7 @@ fn places_follow_cost_and_value() {
     let places = super::picture::chart(&tradeoff).panels[0].places();
     let [dear, cheap] = places[..] else { panic!("two marks") };
     assert!(cheap.0 < dear.0 && dear.1 < cheap.1, "{places:?}");
-    // Of equal cost: side by side.
+    // Arms of equal cost are side by side.
     let both = [point("a", "z=1", 5.0), point("a", "z=4", 5.0)];
     let spec = self::spec(both.to_vec(), Vec::new());
     let tradeoff = Tradeoff::of(&summary, &spec);
@@ -138,7 +139,7 @@ fn places_follow_cost_and_value() {
     assert!((places[0].0 - places[1].0).abs() > 9.0, "{places:?}");
 }
 
-/// Nothing at all, no panel, one run, one arm, crowds, far and near values, long names.
+/// No data, no panel, one run, one arm, crowds, far and near values, long names.
 #[test]
 fn awkward_data_are_drawn_too() {
     let folder = tempfile::tempdir().expect("a temporary folder");

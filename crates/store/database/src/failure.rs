@@ -1,4 +1,4 @@
-//! The failures of SQLite, in words of ours.
+//! SQLite's failures, and their messages for users.
 
 use std::fmt;
 
@@ -7,49 +7,50 @@ use rusqlite::ffi;
 
 use crate::{Content, Format, PATIENCE};
 
-/// Something that went wrong, not yet put into words.
+/// A failure that has not been turned into a message yet.
 #[derive(Debug)]
 pub enum Failure {
-    /// In SQLite.
+    /// An error of SQLite.
     Sql(rusqlite::Error),
-    /// The file may only be read.
+    /// The file is read-only.
     ReadOnly,
-    /// The system refuses something, in words.
+    /// The system refuses an operation; the message says why.
     Refused(String),
-    /// The path does not lead to the open file any more.
+    /// The path no longer refers to the open file.
     Moved,
-    /// The stored data contradict themselves; how, in words.
+    /// The stored data are inconsistent; the message says how.
     Contradiction(String),
-    /// The file is empty or another program's.
+    /// The file is empty or belongs to another program.
     NotOurs(Content),
-    /// The layout is of another version.
+    /// The layout has a different version.
     Version {
-        /// The file's.
+        /// The file's version.
         found: i64,
-        /// This program's.
+        /// This program's version.
         expected: i64,
     },
 }
 
-/// The same as a user can react to it; who knows the path and what was being done completes the message.
+/// A failure as a user can react to it. The caller adds the path and the operation to the message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FileFault {
-    /// There is no such file.
+    /// The file does not exist.
     Absent,
-    /// The file is not of this format: what it is, and the way out.
+    /// The file does not have this format; the message describes the content and what to do.
     NotOurs(String),
-    /// The layout is of another version.
+    /// The layout has a different version.
     Version {
-        /// The file's.
+        /// The file's version.
         found: i64,
-        /// This program's.
+        /// This program's version.
         expected: i64,
     },
-    /// The file or its disk refuses, for now or for good: what the system says, and the way out.
+    /// The file or its disk refuses an operation, temporarily or permanently; the message has the
+    /// system's error and what to do.
     Refused(String),
     /// The file is no longer where it was opened.
     Gone,
-    /// The stored data are damaged: how, and the way out.
+    /// The stored data are damaged; the message says how and what to do.
     Damaged(String),
 }
 
@@ -84,7 +85,7 @@ impl Failure {
         }
     }
 
-    /// Returns true if others are at work, so that a retry may succeed in a moment.
+    /// Returns true if other processes use the file, so that a retry may soon succeed.
     pub(crate) fn is_busy(&self) -> bool {
         let code = self.code().map(|error| error.code);
         matches!(
@@ -97,7 +98,7 @@ impl Failure {
         )
     }
 
-    /// Returns true if the system refuses something to a writer that it may grant to a reader.
+    /// Returns true if the system refuses a writer but may allow a reader.
     pub fn is_denied_by_system(&self) -> bool {
         let code = self.code().map(|error| error.code);
         matches!(self, Self::ReadOnly)
@@ -137,7 +138,7 @@ impl Failure {
         }
     }
 
-    /// The fault that a caller sees, in a file of this format.
+    /// Converts the failure into the fault that callers see, for a file of this format.
     #[must_use]
     pub fn into_fault(self, format: &Format) -> FileFault {
         let damaged = |what: String| FileFault::Damaged(format!("{what}; {}", format.first_aid()));
@@ -165,15 +166,15 @@ impl Failure {
         };
         match code.code {
             ErrorCode::DiskFull => {
-                refused("the disk is full; what was stored stays, free some space and go on")
+                refused("the disk is full; stored data is intact, free some space and continue")
             }
             ErrorCode::SystemIoFailure => FileFault::Refused(io_message(code.extended_code)),
             ErrorCode::ReadOnly | ErrorCode::PermissionDenied => refused(
                 "the file or its folder is read-only; make both writable or name another file",
             ),
             ErrorCode::CannotOpen => refused(
-                "the file, or one that belongs beside it (-wal, -shm), cannot be opened; check the permissions of the \
-                 file and of its folder",
+                "the file, or one of its companion files (-wal, -shm), cannot be opened; check the \
+                 permissions of the file and of its folder",
             ),
             ErrorCode::DatabaseBusy
             | ErrorCode::DatabaseLocked
@@ -182,12 +183,13 @@ impl Failure {
                 PATIENCE.as_secs()
             )),
             ErrorCode::NotADatabase => FileFault::NotOurs(format!(
-                "it is no {} (not a SQLite file, or its head is damaged); name another file, or \
-                 put a backup in its place, after removing the files of this name that end in -wal and -shm",
+                "it is no {} (not a SQLite file, or its header is damaged); name another file, or \
+                 replace it with a backup after removing the files of this name that end in -wal \
+                 and -shm",
                 format.what
             )),
             ErrorCode::DatabaseCorrupt => FileFault::Damaged(format!(
-                "the file is damaged; {}; a backup is the way out, after removing the files of this name that end in -wal and -shm",
+                "the file is damaged; {}; restore a backup after removing the files of this name that end in -wal and -shm",
                 format.first_aid()
             )),
             _ if is_damage => damaged(format!("its tables are not as expected: {}", plain(&error))),
@@ -215,15 +217,15 @@ fn io_message(extended_code: i32) -> String {
             "the disk does not confirm that it has stored the data; check the disk"
         }
         ffi::SQLITE_IOERR_SHMSIZE | ffi::SQLITE_IOERR_SHMOPEN | ffi::SQLITE_IOERR_SHMMAP => {
-            "the file -shm beside it cannot be laid out; is the disk full, or in a network?"
+            "the -shm file beside it cannot be created; is the disk full, or a network disk?"
         }
         ffi::SQLITE_IOERR_LOCK
         | ffi::SQLITE_IOERR_RDLOCK
         | ffi::SQLITE_IOERR_UNLOCK
         | ffi::SQLITE_IOERR_SHMLOCK => {
-            "the file cannot be locked; it must lie on a disk of this machine"
+            "the file cannot be locked; it must be on a disk of this machine"
         }
-        _ => "the disk or the file system refuses to work",
+        _ => "the disk or the file system has failed",
     };
     format!("{what} (SQLite code {extended_code})")
 }

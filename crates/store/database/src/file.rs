@@ -1,4 +1,4 @@
-//! The opening of the file, and the wait for others that use it.
+//! Opening a database file, and waiting for other processes that use it.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -10,10 +10,11 @@ use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 use crate::private::{begin_file, opening};
 use crate::{Content, Failure, FileFault, Format};
 
-/// The longest wait for others. Their transactions take milliseconds, so it only ends when a process is stuck.
+/// Longest wait for other processes. Their transactions take milliseconds, so the wait reaches this
+/// limit only if a process is stuck.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The behaviour if there is no file yet.
+/// The behaviour if the file does not exist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// Create it.
@@ -22,27 +23,27 @@ pub enum Mode {
     Existing,
 }
 
-/// The place of a database, and its format.
+/// The path of a database, and its format.
 #[derive(Debug)]
 pub struct File {
     format: &'static Format,
-    /// As it was named, for messages.
+    /// The path as given by the caller, for messages.
     path: PathBuf,
-    /// The same, whatever the working folder becomes.
+    /// The absolute path, independent of the working directory.
     absolute: PathBuf,
-    /// The identity of the file, known once it was opened for writing.
+    /// The identity of the file, set when it is first opened for writing.
     identity: OnceLock<Identity>,
 }
 
-/// The identity of the file that a path leads to: device and inode number.
+/// Device and inode number of a file.
 type Identity = (u64, u64);
 
 impl File {
-    /// Finds the file, and whether it is there; creates nothing.
+    /// Resolves a path and returns whether the file exists. Creates nothing.
     ///
     /// # Errors
-    /// [`FileFault::Absent`] with [`Mode::Existing`]; [`FileFault::NotOurs`] for what can be no database; [`FileFault::Refused`] if the
-    /// system does not say.
+    /// [`FileFault::Absent`] with [`Mode::Existing`]; [`FileFault::NotOurs`] if the path cannot be
+    /// a database; [`FileFault::Refused`] if the system does not report the file's metadata.
     pub fn locate(
         path: &Path,
         mode: Mode,
@@ -53,13 +54,13 @@ impl File {
             Ok(meta) if meta.is_dir() => {
                 return Err(not_ours("it is a folder; name a file in it"));
             }
-            Ok(meta) if !meta.is_file() => return Err(not_ours("it is not a plain file")),
+            Ok(meta) if !meta.is_file() => return Err(not_ours("it is not a regular file")),
             Ok(_) => true,
             Err(error) => match (error.kind(), mode) {
                 (std::io::ErrorKind::NotFound, Mode::Existing) => return Err(FileFault::Absent),
                 (std::io::ErrorKind::NotFound, Mode::Create) => false,
                 (std::io::ErrorKind::NotADirectory, _) => {
-                    return Err(not_ours("a part of its path is no folder"));
+                    return Err(not_ours("a part of its path is not a folder"));
                 }
                 _ => return Err(FileFault::Refused(error.to_string())),
             },
@@ -75,8 +76,8 @@ impl File {
         let log = beside(path, "-wal");
         if !is_there && std::fs::metadata(&log).is_ok_and(|meta| meta.len() > 0) {
             return Err(FileFault::NotOurs(format!(
-                "the file is gone, but {} beside it holds what was told last; put the file back beside it, or delete that \
-                 one too to begin anew",
+                "the file is gone, but {} beside it contains the latest changes; put the file back \
+                 beside it, or delete that file too to start over",
                 log.display()
             )));
         }
@@ -88,17 +89,17 @@ impl File {
         Ok((file, is_there))
     }
 
-    /// As it was named.
+    /// The path as given by the caller.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// As it is found from anywhere.
+    /// The absolute path.
     pub fn absolute(&self) -> &Path {
         &self.absolute
     }
 
-    /// A connection for all purposes, to tables of our version.
+    /// Opens a connection for reading and writing, to tables of this program's version.
     ///
     /// # Errors
     /// If the file is not of this format and version, or the system refuses it.
@@ -111,7 +112,8 @@ impl File {
                 content = self.format.content(&connection)?;
             }
             self.format.check_content(content)?;
-            // In a file system without shared memory it stays as it was, which is slower and as safe.
+            // Without shared memory (some file systems) the journal mode stays unchanged: slower,
+            // but as safe.
             let _: String =
                 connection.query_one("PRAGMA journal_mode = WAL", [], |row| row.get(0))?;
             Ok(connection)
@@ -122,15 +124,15 @@ impl File {
         Ok(connection)
     }
 
-    /// A connection that may write, to whatever is in the file. A file that this begins is readable for its owner alone, and so is
-    /// what SQLite lays beside it (INV-26).
+    /// Opens a connection that may write, regardless of the file's content. A new file is readable
+    /// only by its owner, and so are the files that SQLite creates beside it (INV-26).
     ///
     /// # Errors
-    /// [`Failure::ReadOnly`], or what else the system refuses.
+    /// [`Failure::ReadOnly`], or another error of the system.
     pub fn open_any_for_writing(&self, mode: Mode) -> Result<Connection, Failure> {
         let opening = opening();
         if mode == Mode::Create {
-            // Where this fails, SQLite finds no file, and says what hinders it as it does elsewhere.
+            // If this fails, SQLite finds no file and reports the cause as in other cases.
             let _ = begin_file(&self.absolute, &opening);
         }
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
@@ -141,7 +143,8 @@ impl File {
             return Err(Failure::ReadOnly);
         }
         connection.set_prepared_statement_cache_capacity(32);
-        // EXTRA is FULL for the log, and also safe where there is none. The others make a sync reach the disk on macOS.
+        // EXTRA equals FULL with a log and is also safe without one. The other pragmas make a sync
+        // reach the disk on macOS.
         connection.execute_batch(
             "PRAGMA synchronous = EXTRA; PRAGMA fullfsync = ON; PRAGMA checkpoint_fullfsync = ON;
              PRAGMA foreign_keys = ON; PRAGMA trusted_schema = OFF;",
@@ -149,7 +152,7 @@ impl File {
         Ok(connection)
     }
 
-    /// A connection that reads tables of our version.
+    /// Opens a connection that reads tables of this program's version.
     ///
     /// # Errors
     /// If the file is not of this format and version, or the system refuses it.
@@ -159,12 +162,13 @@ impl File {
         Ok(connection)
     }
 
-    /// A connection that reads for longer, also while others begin to write.
+    /// Opens a connection for a longer read, during which other processes may start to write.
     ///
     /// # Errors
     /// As for [`File::open_for_reading`].
     pub fn open_for_verification(&self) -> Result<Connection, Failure> {
-        // With a log, a reader shares it. Without one a reader would leave one behind; a writer cleans up.
+        // If there is a log, a reader shares it. If there is none, a reader would leave one behind;
+        // a writer removes it.
         if std::fs::metadata(beside(&self.absolute, "-wal")).is_err() {
             let opened = self.open_any_for_writing(Mode::Existing).and_then(|connection| {
                 connection.pragma_update(None, "query_only", true)?;
@@ -179,17 +183,17 @@ impl File {
         self.open_for_reading()
     }
 
-    /// Copies the file, as it is at one moment, to a new file that is on the disk when this returns, and that its owner alone may
-    /// read. Others may go on writing.
+    /// Copies a consistent snapshot of the file to a new file, which is durable when this returns
+    /// and readable only by its owner. Other processes may continue to write.
     ///
     /// # Errors
-    /// If there is something at `to`, or the file cannot be read or the copy not be written.
+    /// If `to` exists, the file cannot be read, or the copy cannot be written.
     pub fn copy_to(&self, to: &Path) -> Result<(), Failure> {
         if std::fs::symlink_metadata(to).is_ok() {
             let what = format!("{} exists already; name another place", to.display());
             return Err(Failure::Refused(what));
         }
-        // Of its own name, as two may copy to one place.
+        // The name contains the process id, because two processes may copy to the same place.
         let aside = beside(to, &format!(".part-{}", std::process::id()));
         let io = |error: std::io::Error| Failure::Refused(format!("{}: {error}", aside.display()));
         match std::fs::remove_file(&aside) {
@@ -197,11 +201,12 @@ impl File {
             _ => {}
         }
         let connection = self.open_for_verification()?;
-        // A reader's connection may not write itself, and writes the copy all the same.
+        // `VACUUM INTO` needs a connection without `query_only`, although it does not change the
+        // source.
         connection.pragma_update(None, "query_only", false)?;
         let not_utf8 = || Failure::Refused(format!("{}: the name is not UTF-8", to.display()));
         let name = aside.to_str().ok_or_else(not_utf8)?;
-        // SQLite takes an empty file for the copy.
+        // SQLite accepts an existing empty file as the target.
         begin_file(&aside, &opening()).map_err(io)?;
         let copied = || -> Result<(), Failure> {
             connection.execute("VACUUM INTO ?", [name])?;
@@ -214,19 +219,20 @@ impl File {
         copied().inspect_err(|_| drop(std::fs::remove_file(&aside)))
     }
 
-    /// A connection that reads, and what it reads.
+    /// Opens a connection for reading, and returns the content of the file.
     ///
     /// # Errors
-    /// If the system refuses the file, or it is no SQLite file.
+    /// If the system refuses the file, or it is not a SQLite file.
     pub fn open_for_inspection(&self) -> Result<(Connection, Content), Failure> {
         let length = |suffix| {
             let meta = std::fs::metadata(beside(&self.absolute, suffix)).ok()?;
             Some(meta.len())
         };
         match (length("-wal"), length("-journal")) {
-            // Without a log nobody writes, and then the file can be read without laying anything beside it.
+            // Without a log there is no writer, and the file can be read without creating files
+            // beside it.
             (None, None) => self.look("?immutable=1"),
-            // The rest of a process that was killed before its first write.
+            // Left behind by a process that was killed before its first write.
             (Some(0), None) => match self.look("") {
                 Err(failure) if failure.is_denied_by_system() => self.look("?immutable=1"),
                 result => result,
@@ -250,11 +256,12 @@ impl File {
         })
     }
 
-    /// Begins a transaction: it waits for its turn, and what a panic left behind is rolled back before.
+    /// Begins a transaction after waiting for other writers. First rolls back a transaction that a
+    /// panic left open.
     ///
     /// # Errors
-    /// [`Failure::Moved`], [`Failure::Version`] if another program has upgraded the file since it was opened, or what the
-    /// system refuses.
+    /// [`Failure::Moved`]; [`Failure::Version`] if another program has upgraded the file since it
+    /// was opened; or another error of the system.
     pub fn begin<'c>(
         &self,
         connection: &'c Connection,
@@ -269,15 +276,17 @@ impl File {
         Ok(transaction)
     }
 
-    /// Copies what is in the log into the file, as far as nobody reads it just now: so the file alone, moved or copied
-    /// without its log, has what was committed but for the last moments. A commit is as durable without.
+    /// Copies the log into the file, as far as other readers allow. The file alone, moved or copied
+    /// without its log, then contains all commits except the most recent ones. Durability does not
+    /// depend on this.
     pub fn copy_log(connection: &Connection) {
         let copied = connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
-        // What hinders it, such as a full disk, hinders the next write too, which says so.
+        // The cause of a failure, for example a full disk, also makes the next write fail, which
+        // reports it.
         drop(copied);
     }
 
-    /// That the path still leads to the file that is open: what is written to a file that was deleted is lost.
+    /// Checks that the path still refers to the open file, since writes to a deleted file are lost.
     ///
     /// # Errors
     /// [`Failure::Moved`].
@@ -303,7 +312,7 @@ fn identity(_: &Path) -> Option<Identity> {
     None
 }
 
-/// Lets SQLite try again until the patience is over. Short waits, as transactions are short.
+/// Lets SQLite retry for at most [`PATIENCE`]. The pauses are short because transactions are short.
 fn wait_for_others(connection: &mut Connection) -> Result<(), Failure> {
     let mut since = Instant::now();
     connection.busy_handler(Some(move |count| {
@@ -316,10 +325,10 @@ fn wait_for_others(connection: &mut Connection) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Begins a transaction as soon as others let it.
+/// Begins a transaction as soon as other processes allow it.
 ///
 /// # Errors
-/// If others keep the file for longer than [`PATIENCE`], or the system refuses.
+/// If other processes keep the file locked for longer than [`PATIENCE`], or the system refuses.
 pub fn begin(
     connection: &Connection,
     behavior: TransactionBehavior,
@@ -327,7 +336,8 @@ pub fn begin(
     patiently(|| Ok(Transaction::new_unchecked(connection, behavior)?))
 }
 
-/// Tries again while others are at work, where SQLite itself does not.
+/// Retries while other processes keep the file busy, for the cases that SQLite does not retry
+/// itself.
 fn patiently<R>(mut act: impl FnMut() -> Result<R, Failure>) -> Result<R, Failure> {
     let since = Instant::now();
     let mut count = 0;
@@ -340,13 +350,13 @@ fn patiently<R>(mut act: impl FnMut() -> Result<R, Failure>) -> Result<R, Failur
     }
 }
 
-/// From 0.1 ms to 5 ms.
+/// Sleeps for 0.1 ms to 5 ms, growing with `count`.
 fn pause(count: u32) {
     let micros = 100 * u64::from(count.min(49) + 1);
     std::thread::sleep(Duration::from_micros(micros));
 }
 
-/// A file that lies beside another: `study.db` and `-wal` make `study.db-wal`.
+/// Appends a suffix to a file name: `study.db` and `-wal` make `study.db-wal`.
 #[must_use]
 pub fn beside(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
@@ -354,13 +364,13 @@ pub fn beside(path: &Path, suffix: &str) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// Makes a new name in a folder durable, where the system can.
+/// Makes a new directory entry durable, if the platform supports this.
 ///
 /// # Errors
-/// What the system says.
+/// The error of the system.
 pub fn sync_folder(path: &Path) -> std::io::Result<()> {
     match path.parent() {
-        // The folder of a name alone is this one.
+        // A path without a folder refers to the current directory.
         Some(folder) if cfg!(unix) && folder.as_os_str().is_empty() => {
             std::fs::File::open(".")?.sync_all()
         }
@@ -369,7 +379,7 @@ pub fn sync_folder(path: &Path) -> std::io::Result<()> {
     }
 }
 
-/// A path as SQLite's URI.
+/// Converts a path to a SQLite URI.
 pub fn uri(path: &Path) -> String {
     let mut uri = "file:".to_owned();
     for &byte in path.as_os_str().as_encoded_bytes() {
@@ -411,7 +421,7 @@ mod tests {
         let path = |number: u32| folder.path().join(format!("{number}.db"));
         let n_files = 50;
         std::thread::scope(|scope| {
-            // Somebody who looks without a pause sees it with no other permissions either.
+            // A thread that polls continuously never sees other permissions.
             let watcher = scope.spawn(|| {
                 for number in 0..n_files {
                     let seen = std::iter::repeat_with(|| mode(&path(number)));

@@ -1,4 +1,4 @@
-//! The format of a file: the mark of its owner, and the layout of its tables, version by version.
+//! The format of a file: its application id, and its table layout in versions.
 
 use std::collections::BTreeMap;
 
@@ -6,40 +6,40 @@ use rusqlite::{Connection, Transaction, TransactionBehavior};
 
 use crate::Failure;
 
-/// A kind of SQLite file: its mark, its layout, and how messages call it.
+/// A kind of SQLite file: its application id, its layout, and its name in messages.
 #[derive(Debug)]
 pub struct Format {
-    /// Marks a SQLite file as one of these.
+    /// The SQLite `application_id` of files of this format.
     pub application_id: i32,
-    /// The steps that make up the layout: step i leads from version i to version i + 1, version 0 being an empty file.
-    /// A step that has been released never changes.
+    /// The steps that create the layout: step i leads from version i to version i + 1, and version
+    /// 0 is an empty file. A released step never changes.
     pub steps: &'static [&'static str],
-    /// The name of such a file: `storage of studies`.
+    /// The name of this kind of file: `storage of studies`.
     pub what: &'static str,
-    /// A statement that is true of an empty file: `no study was ever stored in it`.
+    /// A clause for messages about an empty file: `no study was ever stored in it`.
     pub never: &'static str,
-    /// The command that lists what is wrong in a file, where there is one.
+    /// The command that lists the problems of a file, if there is one.
     pub verify: Option<&'static str>,
 }
 
 impl Format {
-    /// Returns a first step for somebody with a damaged file, in words.
+    /// Returns a first step for a user with a damaged file, in words.
     pub(crate) fn first_aid(&self) -> String {
         match self.verify {
-            Some(command) => format!("`{command}` lists what is wrong"),
-            None => "put a copy of it in its place".to_owned(),
+            Some(command) => format!("`{command}` lists the problems"),
+            None => "replace it with a copy".to_owned(),
         }
     }
 }
 
-/// The content of a SQLite file, as a program sees it.
+/// The content of a SQLite file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Content {
-    /// Nothing is in it.
+    /// The file is empty.
     Empty,
-    /// Tables of its format, of this version.
+    /// Tables of this format, with their version.
     Ours(i64),
-    /// Somebody else's tables.
+    /// Tables of another program.
     Foreign,
 }
 
@@ -49,7 +49,7 @@ impl Format {
         version(self.steps)
     }
 
-    /// Returns the content of a file; reads only.
+    /// Returns the content of a file without writing to it.
     ///
     /// # Errors
     /// If it cannot be read.
@@ -66,7 +66,7 @@ impl Format {
         })
     }
 
-    /// That the file is of this format and of this program's version.
+    /// Checks that the file has this format and this program's version.
     ///
     /// # Errors
     /// [`Failure::NotOurs`], [`Failure::Version`].
@@ -77,7 +77,7 @@ impl Format {
         }
     }
 
-    /// That the file has this program's version still; cheap enough for every transaction.
+    /// Checks that the file still has this program's version. Cheap enough for every transaction.
     ///
     /// # Errors
     /// [`Failure::Version`], or if it cannot be read.
@@ -90,7 +90,8 @@ impl Format {
         if found == expected { Ok(()) } else { Err(Failure::Version { found, expected }) }
     }
 
-    /// Lays out an empty file in one transaction; one that somebody else has laid out meanwhile is left as it is.
+    /// Lays out an empty file in one transaction. Does nothing if another process has laid it out
+    /// meanwhile.
     ///
     /// # Errors
     /// If it cannot be written.
@@ -107,7 +108,8 @@ impl Format {
         Ok(tx.commit()?)
     }
 
-    /// Returns the differences of tables, indexes and triggers from those of the steps; empty if there are none.
+    /// Returns the differences of tables, indexes and triggers from the layout; empty if there are
+    /// none.
     ///
     /// # Errors
     /// If the file cannot be read.
@@ -115,7 +117,8 @@ impl Format {
         self.layout_problems_beside(connection, &[])
     }
 
-    /// The same of a file that may have more: each of `additions` creates what a program adds when it first needs it, without another
+    /// Like [`Format::layout_problems`], but allows optional objects. Each of `additions` is a
+    /// statement that creates an object which a program adds when it first needs it, without a new
     /// version.
     ///
     /// # Errors
@@ -138,7 +141,7 @@ impl Format {
             match found.remove(&name) {
                 None => problems.push(format!("{name} is missing")),
                 Some(other) if !are_equal_words(&other, &sql) => {
-                    problems.push(format!("{name} is not as this version lays it out"));
+                    problems.push(format!("{name} differs from the layout of this version"));
                 }
                 Some(_) => {}
             }
@@ -147,7 +150,7 @@ impl Format {
             match added.get(&name) {
                 None => problems.push(format!("{name} does not belong here")),
                 Some(other) if !are_equal_words(other, &sql) => {
-                    problems.push(format!("{name} is not as this program adds it"));
+                    problems.push(format!("{name} differs from the addition of this program"));
                 }
                 Some(_) => {}
             }
@@ -160,7 +163,8 @@ fn version(steps: &[&str]) -> i64 {
     steps.len() as i64
 }
 
-/// Returns the findings of SQLite's own checks: pages, indexes, constraints, references. Empty if all is well.
+/// Returns the findings of SQLite's own checks of pages, indexes, constraints and references; empty
+/// if there are none.
 ///
 /// # Errors
 /// If the file cannot be read to its end.
@@ -178,12 +182,12 @@ pub fn integrity_problems(connection: &Connection) -> Result<Vec<String>, Failur
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
         let (table, parent): (String, String) = (row.get(0)?, row.get(2)?);
-        problems.push(format!("a row of {table} refers to a row of {parent} that is not there"));
+        problems.push(format!("a row of {table} refers to a missing row of {parent}"));
     }
     Ok(problems)
 }
 
-/// A pragma that is a number.
+/// Returns the value of a numeric pragma.
 ///
 /// # Errors
 /// If the file cannot be read.
@@ -192,7 +196,7 @@ pub fn pragma(connection: &Connection, name: &str) -> Result<i64, Failure> {
     Ok(statement.query_row([], |row| row.get(0))?)
 }
 
-/// Tables, indexes and triggers with the text that made them.
+/// Returns tables, indexes and triggers with the SQL that created them.
 fn objects(connection: &Connection) -> Result<BTreeMap<String, String>, Failure> {
     let mut statement = connection.prepare(
         "SELECT type || ' ' || name, coalesce(sql, '') FROM sqlite_schema WHERE name NOT LIKE 'sqlite_stat%'",
@@ -201,7 +205,7 @@ fn objects(connection: &Connection) -> Result<BTreeMap<String, String>, Failure>
     Ok(objects.collect::<Result<_, _>>()?)
 }
 
-/// Blanks do not count.
+/// Compares two texts, ignoring differences in white space.
 fn are_equal_words(one: &str, other: &str) -> bool {
     one == other || one.split_whitespace().eq(other.split_whitespace())
 }

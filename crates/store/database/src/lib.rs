@@ -1,7 +1,8 @@
-//! SQLite files that several processes of one machine may use: how they are opened, waited for, and checked.
+//! SQLite files shared by several processes of one machine: opening, waiting and checking.
 //!
-//! Decides the settings of a connection, how long one waits, whose file it is, and what SQLite's errors mean to a user.
-//! Knows nothing of what the tables hold: that is a [`Format`]. Start at [`File`].
+//! Decides the settings of a connection, the longest wait for other processes, the owner of a file,
+//! and the messages for SQLite's errors. The content of the tables is defined by a [`Format`].
+//! Start at [`File`].
 
 mod failure;
 mod file;

@@ -1,7 +1,7 @@
 //! File locks that name their holder.
 //!
-//! A lock is the system's, on a file of its own: it ends with the process that holds it, however that ends, and is free at once
-//! for the next. Whoever can delete the file can evade it.
+//! Each lock is an operating-system lock on a separate file. The system releases it when the
+//! holding process ends, even after a crash. Any process that can delete the file can bypass it.
 
 use std::fs::{File, TryLockError};
 use std::io::{Read as _, Seek as _, Write as _};
@@ -10,33 +10,36 @@ use std::time::{Duration, Instant};
 
 use crate::private;
 
-/// The time for which a lock is tried again that this process seems to hold itself, and the pause between two tries: fewer of them than
-/// tries altogether.
+/// Time for which a lock that this process itself seems to hold is retried, and the pause between
+/// two tries. The ratio stays below the number of tries in [`Lock::take`].
 const OWN_PATIENCE: Duration = Duration::from_millis(300);
 const OWN_PAUSE: Duration = Duration::from_millis(5);
 
-/// An exclusive lock on a file, held until this is dropped.
+/// An exclusive lock on a file, released on drop.
 #[derive(Debug)]
 pub struct Lock {
     _file: File,
 }
 
-/// An error in taking a lock.
+/// The error of [`Lock::take`].
 #[derive(Debug)]
 pub enum NotLocked {
-    /// Another holds it: `process` and its id, or `another process` where it has not said so.
+    /// Another process holds the lock: `process ID`, or `another process` if the file has no id.
     Held(String),
-    /// The system refuses the lock's file.
+    /// The system refuses access to the lock file.
     Refused(PathBuf, std::io::Error),
 }
 
 impl Lock {
-    /// Takes the lock of a file, which is made for its owner alone: whoever can read it can hold it. Waits for nobody, but tries
-    /// again for `OWN_PATIENCE` where this very process seems to hold it: a program that it is just starting has a copy of each
-    /// of its open files until it runs.
+    /// Takes the lock on a file, which is created with owner-only permissions because any process
+    /// that can read the file can hold the lock.
+    ///
+    /// Does not wait for other processes. Retries for `OWN_PATIENCE` if this process itself seems
+    /// to hold the lock: a child process that is being started keeps a copy of each open file until
+    /// it executes its program.
     ///
     /// # Errors
-    /// If another holds the lock, or the file cannot be opened for writing.
+    /// If another process holds the lock, or the file cannot be opened for writing.
     pub fn take(path: &Path) -> Result<Self, NotLocked> {
         let refused = |error| NotLocked::Refused(path.to_owned(), error);
         let since = Instant::now();
@@ -65,15 +68,15 @@ impl Lock {
             if !is_at(&file, path) {
                 continue;
             }
-            // For messages alone: a full disk does not matter.
+            // The id is used only in messages, so a full disk does not matter.
             let _ = file.set_len(0).and_then(|()| writeln!(file, "process {}", std::process::id()));
             return Ok(Self { _file: file });
         }
-        Err(refused(std::io::Error::other("somebody keeps replacing it")))
+        Err(refused(std::io::Error::other("another process keeps replacing it")))
     }
 }
 
-/// Returns what the holder wrote of itself, if that can be read.
+/// Returns the holder's process id from the file, if readable.
 fn holder(file: &mut File) -> String {
     let mut text = String::new();
     let read = file.rewind().and_then(|()| file.take(64).read_to_string(&mut text));
@@ -112,7 +115,7 @@ mod tests {
             other => panic!("{other:?}"),
         };
         assert_eq!(held_by(), format!("process {}", std::process::id()));
-        // What stands in the file is for messages: it frees nothing.
+        // The content of the file is used only in messages; changing it does not release the lock.
         std::fs::write(&path, "process x").unwrap();
         assert_eq!(held_by(), "another process");
         drop(first);

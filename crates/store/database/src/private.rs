@@ -1,13 +1,14 @@
-//! Files that nobody but their owner may read, from their first moment on (INV-26).
+//! Files that are created readable only by their owner (INV-26).
 
 use std::fs::OpenOptions;
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Held while a file is opened or begun.
+/// Held while a database file is created or opened.
 static OPENING: Mutex<()> = Mutex::new(());
 
-/// Options with which a file that is not there is created readable and writable for its owner alone, whatever the umask allows.
+/// Options that create a missing file with read and write permission for its owner only, regardless
+/// of the umask.
 #[must_use]
 pub fn private() -> OpenOptions {
     let mut options = OpenOptions::new();
@@ -16,8 +17,8 @@ pub fn private() -> OpenOptions {
     options
 }
 
-/// Makes a folder for its owner alone, whatever the umask allows, and those above it that are missing; one that is there stays as it
-/// is.
+/// Creates a folder and its missing parents for the owner only, regardless of the umask. An
+/// existing folder keeps its permissions.
 ///
 /// # Errors
 /// The error that the system reports.
@@ -28,17 +29,17 @@ pub fn private_folder(path: &Path) -> std::io::Result<()> {
     builder.recursive(true).create(path)
 }
 
-/// Keeps other threads from opening a database meanwhile.
+/// Prevents other threads from opening a database while the guard is held.
 ///
-/// Closing a file ends all locks that the process has on it, also those of SQLite's connections. So a file that is begun here is
-/// closed again before any connection can open it.
+/// Closing a file releases all POSIX locks that the process has on it, including those of SQLite's
+/// connections. A file created here is therefore closed before any connection can open it.
 pub(crate) fn opening() -> MutexGuard<'static, ()> {
-    // Nothing is guarded but the order.
+    // The mutex guards no data, only the order.
     OPENING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Begins an empty file that its owner alone may read; one that is there stays as it is. SQLite gives what it lays beside a database
-/// the database's permissions.
+/// Creates an empty file that only its owner may read; an existing file is left unchanged. SQLite
+/// gives the files beside a database the same permissions.
 ///
 /// # Errors
 /// The error that the system reports.

@@ -1,54 +1,57 @@
-//! Access to a ledger's rows: what [`crate::Ledger`] and the verification ask of a file or a database.
+//! Access to a ledger's rows in a file or a database, for [`crate::Ledger`] and the verification.
 
 use std::fmt;
 
 use crate::chain::{Entry, Hash};
 use crate::{Head, LedgerError};
 
-/// The key by which an entry is found.
+/// The key of an entry lookup.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Key {
     Seq(i64),
     Round(i64),
 }
 
-/// Keeps the entries of one ledger that is open for writing.
+/// Storage of one ledger that is open for writing.
 ///
-/// Whoever opened it raised the fencing token in it; [`Backend::append`] looks at the token inside its transaction.
+/// Opening raises the fencing token in the storage; [`Backend::append`] compares the token inside
+/// its transaction.
 pub(crate) trait Backend: Send {
-    /// Shows `take` one entry, after checking that it has its hash; whether there is one.
+    /// Passes one entry to `take` after checking its hash. Returns whether the entry exists.
     fn find(&self, key: Key, take: &mut dyn FnMut(&StoredEntry<'_>)) -> Result<bool, LedgerError>;
 
-    /// Makes an entry durable behind the one it names as the last, in one transaction, if the token is still the ledger's
-    /// (INV-15). When it fails, the entry may be there or not.
+    /// Appends an entry durably in one transaction, if it follows the last entry and `token` is
+    /// still the ledger's fencing token (INV-15). After a failure, the entry may or may not be
+    /// stored.
     fn append(&mut self, token: i64, entry: &Entry<'_>, head: &Head) -> Result<(), LedgerError>;
 
-    /// After a commit was acknowledged.
+    /// Housekeeping after an acknowledged commit.
     fn tidy(&self) {}
 }
 
-/// A ledger's rows in one transaction, as a verification reads them.
+/// A ledger's rows in one transaction, as read by a verification.
 pub(crate) trait Source {
-    /// The error of a read.
+    /// The error of a read operation.
     type Failure: fmt::Display;
 
-    /// Returns true if the stored data are damaged. Other failures are of the system, and may pass.
+    /// Returns true if the stored data are damaged. Other failures come from the system and may be
+    /// temporary.
     fn is_damage(failure: &Self::Failure) -> bool;
 
-    /// Returns what is wrong with the container of the rows: pages, indexes, layout, triggers.
+    /// Returns the problems of the container of the rows: pages, indexes, layout, triggers.
     fn problems(&mut self) -> Result<Vec<String>, Self::Failure>;
 
-    /// All charters; there must be one.
+    /// Returns all charters; a sound ledger has exactly one.
     fn charters(&mut self) -> Result<Vec<StoredCharter>, Self::Failure>;
 
-    /// The fencing token.
+    /// Returns the fencing token.
     fn token(&mut self) -> Result<i64, Self::Failure>;
 
-    /// Each entry, by number.
+    /// Passes each entry to `each`, in the order of the numbers.
     fn entries(&mut self, each: &mut dyn FnMut(&StoredEntry<'_>)) -> Result<(), Self::Failure>;
 }
 
-/// A charter as it is stored: not checked.
+/// A stored charter that has not been checked.
 #[derive(Clone, Debug)]
 pub(crate) struct StoredCharter {
     pub(crate) name: String,

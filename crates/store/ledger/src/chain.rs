@@ -1,4 +1,4 @@
-//! The chain of hashes: each entry's covers the one before it, the first covers the charter.
+//! The hash chain: each entry's hash covers the previous hash, and the first covers the charter.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,29 +9,30 @@ use sha2::{Digest as _, Sha256};
 /// SHA-256.
 pub(crate) type Hash = [u8; 32];
 
-/// The head of a ledger: number and hash of its last entry. Before the first entry, 0 and the hash of the charter.
+/// The head of a ledger: number and hash of its last entry. Before the first entry, 0 and the hash
+/// of the charter.
 ///
-/// Its text is `SEQ:HASH`, the hash in hexadecimal. Whoever keeps a head outside of the ledger can tell whether the
-/// ledger still contains it; the ledger alone cannot (see LEDGER.md).
+/// The text form is `SEQ:HASH`, with the hash in hexadecimal. A head saved outside of the ledger
+/// shows whether the ledger still contains it; the ledger alone cannot show this (see LEDGER.md).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Head {
-    /// Number of entries up to it.
+    /// Number of entries up to this head.
     pub seq: u64,
-    /// Hash over all of them and over the charter.
+    /// Hash over all of these entries and the charter.
     pub hash: [u8; 32],
 }
 
 impl Head {
-    /// Returns the head at which a chain without a charter begins, because nothing of it is charged: number 0, and a
-    /// hash of whatever its releases rest on (`config`).
+    /// Returns the initial head of a chain without a charter, because its releases cost nothing:
+    /// number 0, and a hash of `config`, the basis of its releases.
     #[must_use]
     pub fn uncharged(config: &[u8]) -> Self {
         let hash = hash("fedbo uncharged releases, version 1", &[config]);
         Self { seq: 0, hash }
     }
 
-    /// Returns the head of the chain once this entry is appended. Whoever keeps a head and is shown each entry can
-    /// follow the ledger without trusting it (INV-13). `event` is the entry's event in bytes
+    /// Returns the head after appending this entry. A reader that keeps a head and receives every
+    /// entry can follow the ledger without trusting it (INV-13). `event` is the encoded event
     /// ([`crate::event_to_bytes`]).
     #[must_use]
     pub fn follow(&self, round: u64, event: &[u8], release: &[u8]) -> Self {
@@ -41,7 +42,7 @@ impl Head {
     }
 }
 
-/// A text that is no head.
+/// The error for a text that is not a head.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("head = {text:?}, expected SEQ:HASH as `fedbo privacy statement` prints it")]
 pub struct HeadUnreadable {
@@ -73,8 +74,8 @@ impl FromStr for Head {
     }
 }
 
-/// SHA-256 over parts, each preceded by its length (eight bytes, little end first) and all by the length and name of what they
-/// are: no two lists of parts, and no two purposes, have the same input.
+/// SHA-256 over parts, each preceded by its length (8 bytes, little-endian), after the length and
+/// text of `purpose`. Different lists of parts or different purposes never have the same input.
 pub(crate) fn hash(purpose: &str, parts: &[&[u8]]) -> Hash {
     let mut hasher = Sha256::new();
     for part in std::iter::once(&purpose.as_bytes()).chain(parts) {
@@ -139,7 +140,7 @@ mod tests {
         }
     }
 
-    /// Parts cannot be shifted against each other, and each field counts.
+    /// Bytes cannot move between parts, and each field affects the hash.
     #[test]
     fn hashes_differ_wherever_entries_do() {
         let entry = Entry { seq: 1, previous: &[0; 32], round: 2, event: b"ab", release: b"cd" };
@@ -158,7 +159,7 @@ mod tests {
         assert_ne!(hash("a", &[b"b", b""]), hash("a", &[b"b"]));
     }
 
-    /// The format is fixed: computed by another program over the bytes that the documentation says.
+    /// The format is fixed: the value was computed by another program from the documented bytes.
     #[test]
     fn the_hash_of_a_known_entry_is_known() {
         let entry = Entry { seq: 1, previous: &[7; 32], round: 2, event: b"ab", release: b"cd" };

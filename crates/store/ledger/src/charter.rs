@@ -1,4 +1,4 @@
-//! The charter of a ledger, fixed before the first round: the study's public configuration and its budget.
+//! The charter of a ledger, fixed before the first round: the public configuration and the budget.
 
 use fedbo_privacy::accounting::{AccountantKind, Budget, Mode};
 use sha2::Digest as _;
@@ -6,34 +6,36 @@ use sha2::Digest as _;
 use crate::LedgerError;
 use crate::chain::{Hash, hash};
 
-/// Characters of a name at most.
+/// Maximum length of a name in characters.
 pub const NAME_CHARS_MAX: usize = 200;
 
-/// Bytes of a configuration at most.
+/// Maximum size of a configuration in bytes.
 pub const CONFIG_BYTES_MAX: usize = 16 << 20;
 
-/// All that is public of a study and never changes (INV-11): any change is a new study with a new charge.
+/// The immutable public part of a study (INV-11). Any change requires a new study with its own
+/// charge.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Charter {
     /// The study's name: 1 to [`NAME_CHARS_MAX`] characters on one line.
     pub name: String,
-    /// The public configuration in its one canonical form, at most [`CONFIG_BYTES_MAX`]: the ledger compares and hashes it only.
+    /// The public configuration in its canonical form, at most [`CONFIG_BYTES_MAX`] bytes. The
+    /// ledger only compares and hashes it.
     pub config: Vec<u8>,
-    /// The ε and the δ that may be spent.
+    /// The budget: ε and δ.
     pub budget: Budget,
     /// The guarantee that ε states.
     pub mode: Mode,
     /// The accountant that computes ε.
     pub accountant: AccountantKind,
-    /// The releases that each agent may be in (k of T), where they are fewer than all: ε is then that of so many. `None` where every agent
-    /// may be in every release.
+    /// Maximum number of releases that may include one agent (k of T); ε then refers to that many.
+    /// `None` if every agent may be in every release.
     pub participations: Option<u64>,
 }
 
-/// A key of two charters that differs.
+/// A key that differs between two charters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
-    /// Its name.
+    /// The key's name.
     pub key: String,
     /// The value in the study that is being opened.
     pub here: String,
@@ -42,7 +44,7 @@ pub struct Difference {
 }
 
 impl Charter {
-    /// That a ledger can be begun with it.
+    /// Checks that a ledger can be created with this charter.
     pub(crate) fn check(&self) -> Result<(), LedgerError> {
         let n_chars = self.name.chars().count();
         if n_chars == 0 || n_chars > NAME_CHARS_MAX || self.name.contains(char::is_control) {
@@ -56,20 +58,20 @@ impl Charter {
             return Err(LedgerError::Charter {
                 key: "config",
                 value: format!("{} bytes", self.config.len()),
-                expected: "at most 16 MiB; keep data out of it and name its hash instead",
+                expected: "at most 16 MiB; store a hash of data instead of the data",
             });
         }
         if self.participations == Some(0) {
             return Err(LedgerError::Charter {
                 key: "participations",
                 value: "0".to_owned(),
-                expected: "at least 1, or none where every agent may be in every release",
+                expected: "at least 1, or none for no limit",
             });
         }
         Ok(())
     }
 
-    /// Hash over all of it: where the chain begins.
+    /// Returns the hash over all fields, which starts the chain.
     pub(crate) fn hash(&self) -> Hash {
         hash(
             "fedbo ledger charter, version 1",
@@ -84,14 +86,15 @@ impl Charter {
         )
     }
 
-    /// Returns the head before the first entry, at which the ledger of a study begins.
+    /// Returns the head before the first entry.
     #[must_use]
     pub fn genesis(&self) -> crate::Head {
         crate::Head { seq: 0, hash: self.hash() }
     }
 
-    /// The guarantee as the ledger stores and hashes it: the mode's name, and in how many releases an agent may be where that is
-    /// limited. A program that knows of no limit refuses such a ledger.
+    /// Returns the guarantee as the ledger stores and hashes it: the mode's name, and the maximum
+    /// number of releases per agent if it is limited. Programs without support for the limit refuse
+    /// such a ledger.
     pub(crate) fn guarantee(&self) -> String {
         let mode = mode_name(self.mode);
         match self.participations {
@@ -105,7 +108,7 @@ impl Charter {
         sha2::Sha256::digest(&self.config).into()
     }
 
-    /// The keys in which this differs from what a ledger says.
+    /// Returns the keys that differ between this charter and that of a ledger.
     pub(crate) fn differences(&self, there: &Self) -> Vec<Difference> {
         let mut differences = Vec::new();
         let mut compare = |key: &str, here: String, there: String| {
@@ -129,7 +132,7 @@ impl Charter {
     }
 }
 
-/// The first line of two configurations that differs, or their hashes if they are no texts.
+/// Returns the first differing line of two configurations, or their hashes if they are not text.
 fn config_difference(here: &[u8], there: &[u8]) -> Option<Difference> {
     if here == there {
         return None;
@@ -161,7 +164,7 @@ fn sha256(bytes: &[u8]) -> String {
     data_encoding::HEXLOWER.encode(&sha2::Sha256::digest(bytes))
 }
 
-/// The beginning of a text that may be long.
+/// Truncates a long text.
 fn shortened(text: &str) -> String {
     const MAX: usize = 120;
     match text.char_indices().nth(MAX) {
@@ -170,7 +173,7 @@ fn shortened(text: &str) -> String {
     }
 }
 
-/// A mode's name in the file; never changes.
+/// Returns the name of a mode in the file. The names never change.
 pub(crate) fn mode_name(mode: Mode) -> &'static str {
     match mode {
         Mode::Default => "default",
@@ -178,7 +181,7 @@ pub(crate) fn mode_name(mode: Mode) -> &'static str {
     }
 }
 
-/// The mode and the limit that a stored guarantee names.
+/// Parses a stored guarantee into its mode and limit.
 pub(crate) fn guarantee_by_name(name: &str) -> Option<(Mode, Option<u64>)> {
     let (mode, limit) = match name.split_once(", ") {
         None => (name, None),

@@ -1,4 +1,4 @@
-//! The creation of a ledger: whole under its name, or not at all.
+//! Creation of a ledger file: it appears under its name complete or not at all.
 
 use std::path::Path;
 
@@ -10,8 +10,8 @@ use crate::error::Operation;
 use crate::schema::FORMAT;
 use crate::{Charter, LedgerError};
 
-/// Refuses a path at which there is a ledger or the log of a lost one: an existing file is never written over, and what
-/// a lost ledger left behind is not taken for a new one's.
+/// Refuses a path with an existing ledger, or with the log of a lost one. An existing file is never
+/// overwritten, and a log that a lost ledger left behind is never used for a new one.
 pub(crate) fn refuse_existing(path: &Path) -> Result<(), LedgerError> {
     let log = beside(path, "-wal");
     for path in [path, &log] {
@@ -22,13 +22,13 @@ pub(crate) fn refuse_existing(path: &Path) -> Result<(), LedgerError> {
     Ok(())
 }
 
-/// Writes a new ledger beside its place and moves it there once it is on the disk.
+/// Writes a new ledger beside its final path, and renames it once it is durable.
 pub(crate) fn lay_out(file: &File, charter: &Charter) -> Result<(), LedgerError> {
     let place = file.absolute();
     let part = beside(place, ".part");
     let write = || -> Result<(), Failure> {
         let connection = File::locate(&part, Mode::Create, &FORMAT)
-            .map_err(|_| Failure::Contradiction(format!("{} is no file", part.display())))?
+            .map_err(|_| Failure::Contradiction(format!("{} is not a file", part.display())))?
             .0
             .open_any_for_writing(Mode::Create)?;
         FORMAT.lay_out(&connection)?;
@@ -51,7 +51,7 @@ pub(crate) fn lay_out(file: &File, charter: &Charter) -> Result<(), LedgerError>
     };
     let remove_part = || {
         for suffix in ["", "-journal", "-wal", "-shm"] {
-            // What cannot be removed is in the way below, and named there.
+            // A file that cannot be removed makes a later step fail with an error that names it.
             let _ = std::fs::remove_file(beside(&part, suffix));
         }
     };

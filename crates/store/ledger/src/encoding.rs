@@ -1,22 +1,23 @@
-//! Privacy events as bytes, one form for each event.
+//! A canonical byte encoding of privacy events.
 //!
-//! `1` (version), then who takes part: `0` and the rate as eight bytes, or `1`, `n_sampled` and `n_agents` as four each; then what
-//! is added: `0` and the multiplier as eight bytes, or `1`, the variance as sixteen, the bound and the number of coordinates as
-//! eight each. Numbers have their little end first; real numbers are IEEE 754 binary64.
+//! The first byte is `1` (version). The sampling follows: `0` and the rate (8 bytes), or `1`,
+//! `n_sampled` and `n_agents` (4 bytes each). The noise follows: `0` and the multiplier (8 bytes),
+//! or `1`, the variance (16 bytes), the bound and the number of coordinates (8 bytes each). Numbers
+//! are little-endian; real numbers are IEEE 754 binary64.
 
 use fedbo_privacy::accounting::{Noise, NoiseMultiplier, PrivacyEvent, Sampling, SamplingRate};
 
 const VERSION: u8 = 1;
 
-/// Bytes that are no privacy event, or a privacy event that no ledger takes.
+/// The error for bytes that are not a privacy event, or for an event that a ledger does not accept.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct UnreadableEvent(String);
 
-/// The bytes of an event.
+/// Encodes an event.
 ///
 /// # Errors
-/// If it is no event of a mechanism: a sample larger than the roster, no noise, no bound.
+/// If the event cannot come from a mechanism: a sample larger than the roster, no noise, no bound.
 pub fn event_to_bytes(event: &PrivacyEvent) -> Result<Vec<u8>, UnreadableEvent> {
     let mut bytes = vec![VERSION];
     match event.sampling {
@@ -42,14 +43,15 @@ pub fn event_to_bytes(event: &PrivacyEvent) -> Result<Vec<u8>, UnreadableEvent> 
             bytes.extend(n_coordinates.to_le_bytes());
         }
     }
-    // What is written can be read.
+    // Decoding validates the event.
     event_from_bytes(&bytes).map(|_| bytes)
 }
 
-/// The event that has these bytes.
+/// Decodes an event.
 ///
 /// # Errors
-/// If there is none: an unknown version or kind, too few bytes or too many, a number out of its range.
+/// If the bytes are not an event: an unknown version or kind, too few or too many bytes, or a
+/// number out of range.
 pub fn event_from_bytes(bytes: &[u8]) -> Result<PrivacyEvent, UnreadableEvent> {
     let mut rest = bytes;
     let [version] = take(&mut rest)?;
@@ -86,7 +88,7 @@ pub fn event_from_bytes(bytes: &[u8]) -> Result<PrivacyEvent, UnreadableEvent> {
             let n_coordinates = u64::from_le_bytes(take(&mut rest)?);
             if variance == 0 || bound == 0 || n_coordinates == 0 {
                 return Err(unreadable(format!(
-                    "noise of variance {variance} at bound {bound} on {n_coordinates} coordinates, expected all above 0"
+                    "noise of variance {variance} at bound {bound} on {n_coordinates} coordinates, expected numbers above 0"
                 )));
             }
             Noise::DiscreteGaussian { variance, bound, n_coordinates }
@@ -150,7 +152,7 @@ mod tests {
             prop_assert!(event_from_bytes(&longer).is_err());
         }
 
-        /// Every event that can be read has exactly one encoding.
+        /// Every readable event has exactly one encoding.
         #[test]
         fn any_bytes_are_one_event_or_none(
             event in any_event(),

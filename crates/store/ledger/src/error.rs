@@ -8,59 +8,61 @@ use fedbo_privacy::accounting::{AccountantKind, Budget};
 
 use crate::{Difference, UnreadableEvent};
 
-/// A release that the budget does not allow. Nothing was written, the ledger goes on.
+/// The error for a release that the budget does not allow. Nothing is written and the ledger
+/// remains usable.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error(
-    "the budget is spent: epsilon is {spent} after {n_releases} releases and would be {would_be} after {count} more, \
-     budget.epsilon = {}, budget.delta = {}; end the study here, a larger budget is a new study", .budget.epsilon(), .budget.delta().get()
+    "the budget is spent: epsilon is {spent} after {n_releases} releases and would be {would_be} \
+     after {count} more, budget.epsilon = {}, budget.delta = {}; end the study here; a larger \
+     budget needs a new study", .budget.epsilon(), .budget.delta().get()
 )]
 pub struct BudgetSpent {
-    /// The ε and the δ that may be spent.
+    /// The budget: ε and δ.
     pub budget: Budget,
     /// ε of the releases so far.
     pub spent: f64,
     /// Releases so far.
     pub n_releases: u64,
-    /// Further releases that were asked for.
+    /// Number of further releases requested.
     pub count: u64,
-    /// ε with them.
+    /// ε including the requested releases.
     pub would_be: f64,
 }
 
-/// An error of a ledger. No variant holds bytes of a release.
+/// An error of a ledger. No variant contains bytes of a release.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LedgerError {
-    /// There is no such file.
-    #[error("{}: there is no such ledger; name the results folder of a private run, or a ledger's file", path.display())]
+    /// The file does not exist.
+    #[error("{}: there is no such ledger; name the results folder of a private run, or the file of a ledger", path.display())]
     Absent {
         /// The file.
         path: PathBuf,
     },
-    /// A new ledger is never begun over something that exists.
+    /// The path exists; creating a ledger never overwrites a file.
     #[error(
-        "{}: there is such a file already; open it to go on with its study, or name another file", path.display()
+        "{}: the file exists already; open it to continue its study, or name another file", path.display()
     )]
     Exists {
         /// The file.
         path: PathBuf,
     },
-    /// The file is no ledger.
+    /// The file is not a ledger.
     #[error("{}: {message}", path.display())]
     NotALedger {
         /// The file.
         path: PathBuf,
-        /// A description of what it is, and the way out.
+        /// A description of the content, and what to do.
         message: String,
     },
-    /// The file's layout is of another version.
+    /// The file's layout has a different version.
     #[error("{}: its layout has version {found}, this program reads {expected}; use the fedbo that wrote it", path.display())]
     Version {
         /// The file.
         path: PathBuf,
         /// The file's version.
         found: i64,
-        /// Ours.
+        /// The version of this program.
         expected: i64,
     },
     /// The file cannot be read.
@@ -68,7 +70,7 @@ pub enum LedgerError {
     Read {
         /// The file.
         path: PathBuf,
-        /// The system's message, and the way out.
+        /// The system's message, and what to do.
         message: String,
     },
     /// The file or its disk refuses a write.
@@ -76,7 +78,7 @@ pub enum LedgerError {
     Write {
         /// The file.
         path: PathBuf,
-        /// The system's message, and the way out.
+        /// The system's message, and what to do.
         message: String,
     },
     /// The file is no longer where it was opened.
@@ -89,34 +91,34 @@ pub enum LedgerError {
         /// The file.
         path: PathBuf,
     },
-    /// The stored data are no clean history.
+    /// The stored data are not a valid history.
     #[error("{}: {message}", path.display())]
     Corrupt {
         /// The file.
         path: PathBuf,
-        /// The damage, its place, and the way out.
+        /// The damage, its location, and what to do.
         message: String,
     },
     /// Another process has the ledger open for writing.
-    #[error("{}: {by} runs the study of this ledger; wait for its end or end it", path.display())]
+    #[error("{}: {by} is running the study of this ledger; wait until it ends, or end it", path.display())]
     Held {
         /// The file.
         path: PathBuf,
-        /// The holder, in words.
+        /// The holder, for messages.
         by: String,
     },
-    /// Another process has opened the ledger since this one did; only the last one may write.
+    /// Another process has opened the ledger since; only the most recent one may write.
     #[error(
-        "{}: another process has taken this ledger over; this one stops, nothing was released", path.display()
+        "{}: another process has taken over this ledger; this one stops, nothing was released", path.display()
     )]
     Superseded {
         /// The file.
         path: PathBuf,
     },
-    /// The ledger is another study's.
+    /// The ledger belongs to another study.
     #[error(
-        "{}: the ledger is of another study: {}; a change of the configuration is a new study with a ledger of its own: \
-         name another file, or restore what the ledger says", path.display(), Listed(differences)
+        "{}: the ledger is of another study: {}; a changed configuration is a new study with its \
+         own ledger; name another file, or restore the configuration in the ledger", path.display(), Listed(differences)
     )]
     OtherCharter {
         /// The file.
@@ -124,61 +126,62 @@ pub enum LedgerError {
         /// The keys that differ; at least one.
         differences: Vec<Difference>,
     },
-    /// No ledger can be begun with this charter.
+    /// The charter is invalid.
     #[error("{key} = {value}, expected {expected}")]
     Charter {
         /// The key of the charter.
         key: &'static str,
-        /// The value that stands there.
+        /// The value of the key.
         value: String,
-        /// The values that are accepted, in words.
+        /// The accepted values, in words.
         expected: &'static str,
     },
-    /// The round has been released, or a later one has. What was released is [`crate::Ledger::stored`].
+    /// This round or a later one was already released. [`crate::Ledger::stored`] returns stored
+    /// releases.
     #[error(
-        "round {round} is not the next: the last one released is {last}; each is released once, and in order"
+        "round {round} is not the next: the last released one is {last}; each round is released once, in order"
     )]
     RoundPassed {
-        /// The round.
+        /// The requested round.
         round: u64,
-        /// The last one.
+        /// The last released round.
         last: u64,
     },
-    /// A round's number or a release is larger than a ledger takes.
+    /// A round number or a release exceeds its limit.
     #[error("{what} = {value}, expected at most {max}")]
     TooLarge {
-        /// The name of the number that is too large.
+        /// The name of the number.
         what: &'static str,
         /// Its value.
         value: u64,
-        /// The largest that is taken.
+        /// The largest accepted value.
         max: u64,
     },
-    /// The event is none of a mechanism.
+    /// The event cannot come from a mechanism.
     #[error(transparent)]
     Event(#[from] UnreadableEvent),
     /// The budget is spent.
     #[error(transparent)]
     BudgetSpent(#[from] BudgetSpent),
-    /// The accountant cannot say what the releases cost, so nothing is released.
+    /// The accountant cannot compute the cost, so nothing is released.
     #[error("accountant = {accountant}: {message}")]
     Accounting {
         /// The accountant.
         accountant: AccountantKind,
-        /// Its message.
+        /// The accountant's message.
         message: String,
     },
-    /// An earlier commit failed: whether it is on the disk is only known after opening the ledger anew.
-    #[error("{}: the ledger has stopped, as a commit failed ({cause}); mend that and start again", path.display())]
+    /// An earlier commit failed. Only reopening the ledger shows whether the commit is on disk.
+    #[error("{}: the ledger has stopped because a commit failed ({cause}); fix the cause and restart", path.display())]
     Stopped {
         /// The file.
         path: PathBuf,
-        /// The reason why the commit failed.
+        /// The error of the failed commit.
         cause: String,
     },
 }
 
-/// Differences in words, the first few.
+/// Formats the first few differences.
 struct Listed<'a>(&'a [Difference]);
 
 impl fmt::Display for Listed<'_> {
@@ -197,7 +200,7 @@ impl fmt::Display for Listed<'_> {
     }
 }
 
-/// The operation during which something went wrong.
+/// The operation that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Operation {
     Read,
@@ -205,7 +208,7 @@ pub(crate) enum Operation {
 }
 
 impl LedgerError {
-    /// A fault of the file at `path`.
+    /// Converts a fault of the file at `path`.
     pub(crate) fn of(fault: FileFault, path: &Path, doing: Operation) -> Self {
         let path = path.to_owned();
         match (fault, doing) {

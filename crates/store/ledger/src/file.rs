@@ -1,4 +1,4 @@
-//! A ledger in a SQLite file on a disk of this machine.
+//! A ledger in a SQLite file on a local disk.
 
 use std::path::Path;
 
@@ -18,12 +18,12 @@ use crate::{Charter, Head, LedgerError};
 pub(crate) struct FileBackend {
     file: File,
     connection: Connection,
-    /// Ends with this process.
+    /// Released when this process ends.
     _lock: Lock,
 }
 
 impl FileBackend {
-    /// Begins a new file; it appears under its name whole, or not at all.
+    /// Creates a new file, which appears under its name complete or not at all.
     pub(crate) fn create(path: &Path, charter: &Charter) -> Result<(Self, Record), LedgerError> {
         refuse_existing(path)?;
         let refused = |fault| LedgerError::of(fault, path, Operation::Write);
@@ -34,7 +34,7 @@ impl FileBackend {
         Self::open_locked(file, charter, lock)
     }
 
-    /// Opens the file after all of it was verified (INV-15), and raises its fencing token.
+    /// Opens the file after verifying all of it (INV-15), and raises its fencing token.
     pub(crate) fn open(path: &Path, charter: &Charter) -> Result<(Self, Record), LedgerError> {
         let refused = |fault| LedgerError::of(fault, path, Operation::Read);
         let (file, _) = File::locate(path, Mode::Existing, &FORMAT).map_err(refused)?;
@@ -59,7 +59,8 @@ impl FileBackend {
             if !differences.is_empty() {
                 return Err(LedgerError::OtherCharter { path, differences });
             }
-            let no_more = || Failure::Contradiction("its fencing token is at its end".to_owned());
+            let no_more =
+                || Failure::Contradiction("its fencing token has reached its maximum".to_owned());
             let token = record.token.checked_add(1).ok_or_else(no_more);
             record.token = token.map_err(refused)?;
             tx.execute("UPDATE writer SET token = ?", [record.token])
@@ -90,7 +91,7 @@ impl Backend for FileBackend {
             };
             let stored = entry(row)?;
             if !stored.has_its_hash() {
-                let what = format!("entry {} does not have its hash", stored.seq);
+                let what = format!("entry {} does not match its hash", stored.seq);
                 return Err(Failure::Contradiction(what));
             }
             take(&stored);
@@ -200,7 +201,7 @@ impl Source for &Connection {
     }
 }
 
-/// From `seq, previous, round, event, release, hash`.
+/// Converts a row of `seq, previous, round, event, release, hash`.
 fn entry<'r>(row: &'r Row<'_>) -> Result<StoredEntry<'r>, Failure> {
     Ok(StoredEntry {
         seq: row.get(0)?,
@@ -214,9 +215,9 @@ fn entry<'r>(row: &'r Row<'_>) -> Result<StoredEntry<'r>, Failure> {
 
 fn bytes_of<'r>(row: &'r Row<'_>, column: usize) -> Result<&'r [u8], Failure> {
     let value = row.get_ref(column)?;
-    value
-        .as_blob()
-        .map_err(|_| Failure::Contradiction(format!("column {column} of a row holds no bytes")))
+    value.as_blob().map_err(|_| {
+        Failure::Contradiction(format!("column {column} of a row does not contain bytes"))
+    })
 }
 
 fn hash_of(row: &Row<'_>, column: usize) -> Result<Hash, Failure> {
@@ -226,8 +227,9 @@ fn hash_of(row: &Row<'_>, column: usize) -> Result<Hash, Failure> {
         .map_err(|_| Failure::Contradiction(format!("a hash has {} bytes", bytes.len())))
 }
 
-/// Takes the lock beside the ledger. It keeps two runs from computing the same study; that one of them alone can commit is held by
-/// the fencing token in the ledger, also where the lock's file is deleted.
+/// Takes the lock beside the ledger. The lock keeps two processes from running the same study. The
+/// fencing token in the ledger ensures that only one of them can commit, even if the lock file is
+/// deleted.
 fn lock(file: &File) -> Result<Lock, LedgerError> {
     Lock::take(&beside(file.absolute(), "-lock")).map_err(|error| match error {
         NotLocked::Held(by) => LedgerError::Held { path: file.path().to_owned(), by },

@@ -1,4 +1,4 @@
-//! The history of a ledger, entry by entry, for pages and programs: what was charged when, without the bytes of any release.
+//! The history of a ledger, entry by entry, without the bytes of the releases.
 
 use fedbo_privacy::accounting::{Claim, PrivacyEvent};
 
@@ -8,40 +8,42 @@ use crate::{Charter, Head, LedgerError, Statement, event_to_bytes};
 /// An entry of a ledger without the bytes of its release.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Charged {
-    /// Its number, from 1.
+    /// The entry's number, from 1.
     pub seq: u64,
-    /// The round that it released.
+    /// The released round.
     pub round: u64,
-    /// The event that it costs.
+    /// The cost of the release.
     pub event: PrivacyEvent,
-    /// Bytes of the release.
+    /// Size of the release in bytes.
     pub n_bytes: u64,
-    /// Its hash, over it and all before it.
+    /// The entry's hash, which covers this entry and all earlier ones.
     pub hash: [u8; 32],
 }
 
-/// A ledger that is sound: its charter, its entries in order, and what they cost together.
+/// A sound ledger: its charter, its entries in order, and their total cost.
 #[derive(Clone, Debug, PartialEq)]
 pub struct History {
-    /// The charter with which it began.
+    /// The charter of the ledger.
     pub charter: Charter,
-    /// The cost of all entries together.
+    /// The total cost of all entries.
     pub statement: Statement,
     /// The entries.
     pub entries: Vec<Charged>,
 }
 
 impl History {
-    /// Returns the cost of the first `n` releases, by the charter's accountant and at its δ: an upper bound.
+    /// Returns an upper bound for the cost of the first `n` releases, by the charter's accountant
+    /// and at its δ.
     ///
     /// # Errors
-    /// [`LedgerError::Accounting`] if ε is not known; [`LedgerError::Event`].
+    /// [`LedgerError::Accounting`] if ε cannot be computed; [`LedgerError::Event`].
     pub fn cost_of_first(&self, n: usize) -> Result<Claim, LedgerError> {
         charges(&self.entries[..n.min(self.entries.len())])?.claim(&self.charter)
     }
 
-    /// The history as it was when the releases of the rounds before `round` had left. A release is durable before it leaves, at its set
-    /// instant (INV-9): whoever shows a ledger of a running study shows this.
+    /// Returns the history without the releases of round `round` and later. A release is durable
+    /// before it leaves at its scheduled instant (INV-9), so programs that show the ledger of a
+    /// running study must show this view.
     ///
     /// # Errors
     /// As for [`History::cost_of_first`].
@@ -63,7 +65,7 @@ impl History {
     }
 }
 
-/// The charges of entries.
+/// Returns the charges of some entries.
 fn charges(entries: &[Charged]) -> Result<Charges, LedgerError> {
     let mut charges = Charges::default();
     for entry in entries {

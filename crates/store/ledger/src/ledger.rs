@@ -1,4 +1,4 @@
-//! A ledger that is being written.
+//! A ledger that is open for writing.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -15,33 +15,34 @@ use crate::record::Record;
 use crate::spending::Charges;
 use crate::{BudgetSpent, Charter, Head, LedgerError, Ledgers, Statement, event_to_bytes};
 
-/// Bytes of a release at most.
+/// Maximum size of a release in bytes.
 pub const RELEASE_BYTES_MAX: usize = 512 << 20;
 
-/// An entry as it was committed.
+/// A committed entry.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Committed {
-    /// Its number, from 1.
+    /// The entry's number, from 1.
     pub seq: u64,
-    /// Its round.
+    /// The entry's round.
     pub round: u64,
-    /// Its event, as [`crate::event_to_bytes`] writes it.
+    /// The privacy event, encoded by [`crate::event_to_bytes`].
     pub event: Vec<u8>,
-    /// The bytes that were released.
+    /// The released bytes.
     pub release: Vec<u8>,
 }
 
 /// A study's ledger, open for writing by this process alone.
 ///
-/// A release is charged and stored in one durable transaction before its first byte may leave ([`Ledger::commit`]); what was
-/// stored is handed out again byte for byte ([`Ledger::stored`]). It must lie on a disk of this machine.
+/// A release is charged and stored in one durable transaction before its first byte may leave
+/// ([`Ledger::commit`]). Stored releases are returned byte for byte ([`Ledger::stored`]). The file
+/// must be on a local disk.
 pub struct Ledger {
     backend: Box<dyn Backend>,
     place: PathBuf,
     record: Record,
-    /// Charges that are known to be within the budget, and so is every part of them.
+    /// Charges known to be within the budget; every subset of them is within it, too.
     within: RefCell<Charges>,
-    /// The reason why nothing is written any more; `None` while the ledger goes on.
+    /// The reason the ledger refuses all calls; `None` while it is usable.
     stopped: Option<String>,
 }
 
@@ -63,29 +64,30 @@ impl fmt::Debug for Ledger {
 }
 
 impl Ledger {
-    /// Begins the ledger of a new study. It appears under its name whole, or not at all.
+    /// Creates the ledger of a new study. The file appears under its name complete or not at all.
     ///
     /// # Errors
-    /// [`LedgerError::Exists`] if there is anything of that name; [`LedgerError::Charter`] for a charter that is none;
-    /// [`LedgerError::Held`], [`LedgerError::Write`].
+    /// [`LedgerError::Exists`] if the path exists; [`LedgerError::Charter`] if the charter is
+    /// invalid; [`LedgerError::Held`], [`LedgerError::Write`].
     pub fn create(path: &Path, charter: &Charter) -> Result<Self, LedgerError> {
         charter.check()?;
         let (backend, record) = FileBackend::create(path, charter)?;
         Ok(Self::of(backend, path, charter, record))
     }
 
-    /// Opens the ledger of this study, after all of it was verified (INV-15).
+    /// Opens the ledger of this study after verifying all of it (INV-15).
     ///
     /// # Errors
-    /// [`LedgerError::Absent`], [`LedgerError::NotALedger`], [`LedgerError::Version`]; [`LedgerError::Corrupt`] if anything is
-    /// wrong with it; [`LedgerError::OtherCharter`] with the keys that differ (INV-11); [`LedgerError::Held`] if a process
-    /// that lives has it open; [`LedgerError::Write`] if it cannot be written.
+    /// [`LedgerError::Absent`], [`LedgerError::NotALedger`], [`LedgerError::Version`];
+    /// [`LedgerError::Corrupt`] if the verification finds a problem; [`LedgerError::OtherCharter`]
+    /// with the keys that differ (INV-11); [`LedgerError::Held`] if a running process has it open;
+    /// [`LedgerError::Write`] if it cannot be written.
     pub fn open(path: &Path, charter: &Charter) -> Result<Self, LedgerError> {
         let (backend, record) = FileBackend::open(path, charter)?;
         Ok(Self::of(backend, path, charter, record))
     }
 
-    /// Begins the ledger of a new study in a database.
+    /// Creates the ledger of a new study in a database.
     ///
     /// # Errors
     /// As for [`Ledger::create`].
@@ -95,11 +97,11 @@ impl Ledger {
         Ok(Self::of(backend, &ledgers.place_of(&charter.name), charter, record))
     }
 
-    /// Opens the ledger of this study in a database, after all of it was verified (INV-15). Whoever had it open before cannot commit
-    /// any more: [`LedgerError::Superseded`].
+    /// Opens the ledger of this study in a database after verifying all of it (INV-15). A previous
+    /// writer can no longer commit: [`LedgerError::Superseded`].
     ///
     /// # Errors
-    /// As for [`Ledger::open`], but nobody holds it.
+    /// As for [`Ledger::open`], except [`LedgerError::Held`].
     pub fn open_in(ledgers: &Ledgers, charter: &Charter) -> Result<Self, LedgerError> {
         let (backend, record) = PostgresBackend::open(ledgers, charter)?;
         Ok(Self::of(backend, &ledgers.place_of(&charter.name), charter, record))
@@ -120,36 +122,37 @@ impl Ledger {
         }
     }
 
-    /// The file, as it was named, or the database and the study in it.
+    /// Returns the file's path as given, or the database and the study's name.
     pub fn path(&self) -> &Path {
         &self.place
     }
 
-    /// Returns the charter, which was fixed before the first round.
+    /// Returns the charter, which is fixed before the first round.
     pub fn charter(&self) -> &Charter {
         &self.record.charter
     }
 
-    /// Returns the head after the last commit that was acknowledged.
+    /// Returns the head after the last acknowledged commit.
     pub fn head(&self) -> Head {
         self.record.head
     }
 
-    /// Releases that are charged and stored.
+    /// Returns the number of charged and stored releases.
     pub fn releases(&self) -> u64 {
         self.record.head.seq
     }
 
-    /// The last round that was released.
+    /// Returns the last released round.
     pub fn last_round(&self) -> Option<u64> {
         self.record.last_round
     }
 
-    /// The bytes that were released in a round: the same for ever (INV-2). `None` if it was not released.
+    /// Returns the bytes released in a round, which never change (INV-2); `None` if the round was
+    /// not released.
     ///
     /// # Errors
-    /// [`LedgerError::Corrupt`] if they are not those that were stored; [`LedgerError::Read`], [`LedgerError::Gone`],
-    /// [`LedgerError::Stopped`].
+    /// [`LedgerError::Corrupt`] if the stored bytes do not match their hash; [`LedgerError::Read`],
+    /// [`LedgerError::Gone`], [`LedgerError::Stopped`].
     pub fn stored(&self, round: u64) -> Result<Option<Vec<u8>>, LedgerError> {
         self.check_goes_on()?;
         let Ok(round) = i64::try_from(round) else {
@@ -158,7 +161,7 @@ impl Ledger {
         self.look(Key::Round(round), |stored| stored.release.to_vec())
     }
 
-    /// The entries after number `after`, in order.
+    /// Returns the entries after number `after`, in order.
     ///
     /// # Errors
     /// As for [`Ledger::stored`].
@@ -181,7 +184,7 @@ impl Ledger {
         Ok(entries)
     }
 
-    /// Returns true if the ledger still contains a head that was kept elsewhere.
+    /// Returns true if the ledger still contains a head that was saved elsewhere.
     ///
     /// # Errors
     /// As for [`Ledger::stored`].
@@ -197,13 +200,15 @@ impl Ledger {
         Ok(found == Some(known.hash))
     }
 
-    /// Checks that the budget allows `count` more releases that cost this event each (INV-13): ε of all so far and of
-    /// them is at most the budget's. Ask before vectors are collected. If it was asked for all rounds of a study at
-    /// once, the commits need not compute it again.
+    /// Checks that the budget allows `count` more releases that each cost this event (INV-13): ε of
+    /// all releases so far and these is at most the budget's ε.
+    ///
+    /// Call this before vectors are collected. If it is called once for all rounds of a study, the
+    /// commits need not compute ε again.
     ///
     /// # Errors
-    /// [`LedgerError::BudgetSpent`] if not; [`LedgerError::Accounting`] if ε is not known; [`LedgerError::Event`],
-    /// [`LedgerError::Stopped`].
+    /// [`LedgerError::BudgetSpent`] if the budget does not allow them; [`LedgerError::Accounting`]
+    /// if ε cannot be computed; [`LedgerError::Event`], [`LedgerError::Stopped`].
     pub fn admits(&self, event: &PrivacyEvent, count: u64) -> Result<(), LedgerError> {
         self.check_goes_on()?;
         self.admit(event, &event_to_bytes(event)?, count)
@@ -212,7 +217,7 @@ impl Ledger {
     fn admit(&self, event: &PrivacyEvent, bytes: &[u8], count: u64) -> Result<(), LedgerError> {
         let mut charges = self.record.charges.clone();
         charges.add(event, bytes, count);
-        // Leaving releases out does not raise epsilon, so a bound for more of them is one for these.
+        // Removing releases does not raise epsilon, so a bound for a superset also holds for these.
         if charges.are_within(&self.within.borrow()) {
             return Ok(());
         }
@@ -233,14 +238,17 @@ impl Ledger {
         .into())
     }
 
-    /// Charges and stores a release in one transaction that is on the disk when this returns: only then may its first byte leave
-    /// (INV-1). The budget is checked again. A round that was released is refused, also with the same bytes: ask
-    /// [`Ledger::stored`] first.
+    /// Charges and stores a release in one transaction that is durable when this returns. Only then
+    /// may the first byte of the release leave (INV-1).
+    ///
+    /// Checks the budget again. Refuses a round that was already released, even with the same
+    /// bytes; call [`Ledger::stored`] first.
     ///
     /// # Errors
-    /// [`LedgerError::RoundPassed`], [`LedgerError::BudgetSpent`], [`LedgerError::Accounting`], [`LedgerError::Event`],
-    /// [`LedgerError::TooLarge`] refuse the release and leave the ledger as it was. Any other error stops the ledger for good,
-    /// as a commit that failed may yet be on the disk (INV-15): every later call is [`LedgerError::Stopped`].
+    /// [`LedgerError::RoundPassed`], [`LedgerError::BudgetSpent`], [`LedgerError::Accounting`],
+    /// [`LedgerError::Event`] and [`LedgerError::TooLarge`] refuse the release and leave the ledger
+    /// unchanged. Any other error stops the ledger permanently, because the failed commit may still
+    /// be on disk (INV-15): every later call returns [`LedgerError::Stopped`].
     pub fn commit(
         &mut self,
         round: u64,
@@ -261,7 +269,7 @@ impl Ledger {
         {
             return Err(LedgerError::RoundPassed { round, last });
         }
-        // INV-13; the transaction makes sure that these charges are still all.
+        // INV-13; the transaction ensures that no other charges were added meanwhile.
         self.admit(event, &bytes, 1)?;
         pass("ledger: a charge is admitted");
         let entry = Entry {
@@ -283,7 +291,7 @@ impl Ledger {
         Ok(head)
     }
 
-    /// Returns a statement of what was released and spent.
+    /// Returns a statement of the releases and their cost.
     ///
     /// # Errors
     /// [`LedgerError::Accounting`], [`LedgerError::Stopped`].
@@ -301,7 +309,7 @@ impl Ledger {
         }
     }
 
-    /// One entry, if it has its hash.
+    /// Passes one entry to `take`, after its hash is checked; `None` if the entry is absent.
     fn look<R>(
         &self,
         key: Key,

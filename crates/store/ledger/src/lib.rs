@@ -1,8 +1,9 @@
-//! An append-only, hash-chained ledger of releases and their cost in privacy, in a file or a database.
+//! An append-only, hash-chained ledger of releases and their privacy cost, in a file or a database.
 //!
-//! Decides which releases and charges are durable, that each round is released once, and when the budget is spent. Knows
-//! nothing of agents, vectors or noise: a release is bytes to it, its cost a privacy event. The argument is in LEDGER.md.
-//! Start at [`Ledger`] and [`Charter`], then [`Statement`] and [`verify`].
+//! Decides which releases and charges are durable, ensures that each round is released once, and
+//! detects a spent budget. Has no notion of agents, vectors or noise: a release is a byte string,
+//! and its cost is a privacy event. The argument is in LEDGER.md. Start at [`Ledger`] and
+//! [`Charter`], then [`Statement`] and [`verify`].
 
 mod backend;
 mod chain;

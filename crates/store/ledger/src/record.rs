@@ -1,4 +1,4 @@
-//! Reading a ledger: all of it is verified before any of it is used (INV-15).
+//! Reading a ledger: it is verified completely before any of it is used (INV-15).
 
 use std::fmt;
 use std::path::Path;
@@ -14,10 +14,10 @@ use crate::schema::FORMAT;
 use crate::spending::Charges;
 use crate::{Charged, Charter, Head, History, LedgerError, Statement, event_from_bytes};
 
-/// Something that is wrong in a ledger.
+/// A problem found in a ledger.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// Number of the entry, if it concerns one.
+    /// Number of the affected entry, if the problem concerns one.
     pub seq: Option<u64>,
     /// The problem, in words.
     pub message: String,
@@ -35,43 +35,48 @@ impl fmt::Display for Problem {
 /// The result of a verification.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
-    /// The study's name, if it could be read.
+    /// The study's name, if readable.
     pub name: Option<String>,
-    /// Entries that could be read.
+    /// Number of readable entries.
     pub n_entries: u64,
     /// The head of the ledger; `None` if it is damaged.
     pub head: Option<Head>,
-    /// All that is wrong; empty if the ledger is sound.
+    /// All problems; empty if the ledger is sound.
     pub problems: Vec<Problem>,
 }
 
-/// A ledger that is sound, without the bytes of its releases.
+/// A sound ledger, without the bytes of its releases.
 #[derive(Clone, Debug)]
 pub(crate) struct Record {
     pub(crate) charter: Charter,
     pub(crate) charges: Charges,
     pub(crate) head: Head,
     pub(crate) last_round: Option<u64>,
-    /// The fencing token of who opened it last.
+    /// The fencing token of the most recent writer.
     pub(crate) token: i64,
 }
 
-/// Checks a ledger and lists all that is wrong in it: SQLite's own checks, the layout, the charter, and the chain of hashes over
-/// every byte of every release. With `known`, a head that was kept elsewhere, also that the ledger still contains it. Reads
-/// only, of one moment, also while a study runs.
+/// Checks a ledger and lists all problems: SQLite's own checks, the layout, the charter, and the
+/// hash chain over every byte of every release.
+///
+/// With `known`, a head saved elsewhere, also checks that the ledger still contains it. Reads a
+/// single snapshot and writes nothing; works while a study runs.
 ///
 /// # Errors
-/// [`LedgerError::Absent`], [`LedgerError::NotALedger`] and [`LedgerError::Version`] for a file that is no ledger of this
-/// version; [`LedgerError::Read`] if the system refuses it. Damage is no error, it stands in the report.
+/// [`LedgerError::Absent`], [`LedgerError::NotALedger`] and [`LedgerError::Version`] if the file is
+/// not a ledger of this version; [`LedgerError::Read`] if the system refuses it. Damage is
+/// reported, not returned as an error.
 pub fn verify(path: &Path, known: Option<&Head>) -> Result<Report, LedgerError> {
     Ok(look(path, known)?.into_report())
 }
 
-/// Copies a ledger, as it is at one moment, to a new file, also while a study runs. What is released later is missing in the copy:
-/// to go on from it would be to release rounds again that agents have seen (see docs/operations.md).
+/// Copies a consistent snapshot of a ledger to a new file; works while a study runs.
+///
+/// The copy lacks later releases. A study continued from it would release rounds again that agents
+/// have already seen (see docs/operations.md).
 ///
 /// # Errors
-/// As for [`read`]; [`LedgerError::Write`] if there is something at `to` or it cannot be written.
+/// As for [`read`]; [`LedgerError::Write`] if `to` exists or cannot be written.
 pub fn backup(path: &Path, to: &Path) -> Result<(), LedgerError> {
     read(path)?;
     let (file, _) = File::locate(path, Mode::Existing, &FORMAT)
@@ -80,16 +85,18 @@ pub fn backup(path: &Path, to: &Path) -> Result<(), LedgerError> {
         .map_err(|failure| LedgerError::of(failure.into_fault(&FORMAT), to, Operation::Write))
 }
 
-/// Returns what a ledger has spent, without opening it for writing.
+/// Returns the spending of a ledger without opening it for writing.
 ///
 /// # Errors
-/// As for [`verify`]; [`LedgerError::Corrupt`] if anything is wrong with it, [`LedgerError::Accounting`] if ε is not known.
+/// As for [`verify`]; [`LedgerError::Corrupt`] if the ledger has a problem,
+/// [`LedgerError::Accounting`] if ε cannot be computed.
 pub fn read(path: &Path) -> Result<Statement, LedgerError> {
     let record = look(path, None)?.into_record(path)?;
     Statement::of(&record)
 }
 
-/// The same with the bytes of every release and its round, in order: what was public when it was released.
+/// Like [`read`], with the round and the bytes of every release, in order. These became public at
+/// their release.
 ///
 /// # Errors
 /// As for [`read`].
@@ -98,7 +105,7 @@ pub fn releases(path: &Path) -> Result<(Statement, Releases), LedgerError> {
     findings.into_releases(path)
 }
 
-/// The same with every entry but the bytes of its release, in order.
+/// Like [`read`], with every entry in order, without the bytes of the releases.
 ///
 /// # Errors
 /// As for [`read`].
@@ -127,17 +134,17 @@ fn look_keeping(
     Ok(findings)
 }
 
-/// All that was found in a ledger.
+/// The findings of a verification.
 #[derive(Debug, Default)]
 pub(crate) struct Findings {
     name: Option<String>,
     n_entries: u64,
     problems: Vec<Problem>,
-    /// The stored ledger, if nothing is wrong with it.
+    /// The stored ledger, if it is sound.
     record: Option<Record>,
-    /// Every release, if they are to be kept.
+    /// Every release; `None` if releases are not collected.
     releases: Option<Releases>,
-    /// Every entry without its release, if they are to be kept.
+    /// Every entry without its release; `None` if entries are not collected.
     entries: Option<Vec<Charged>>,
 }
 
@@ -145,15 +152,15 @@ pub(crate) struct Findings {
 pub type Releases = Vec<(u64, Vec<u8>)>;
 
 impl Findings {
-    /// Everything that `source`, in one transaction, sees.
+    /// Verifies everything visible to `source`, in one transaction.
     ///
     /// # Errors
-    /// If the system refuses to read it.
+    /// If the system refuses a read.
     pub(crate) fn of<S: Source>(source: &mut S) -> Result<Self, S::Failure> {
         Self::with_known(source, None)
     }
 
-    /// The same, and whether a head that was kept elsewhere is there.
+    /// Like [`Findings::of`]; also checks that the ledger contains the head `known`.
     pub(crate) fn with_known<S: Source>(
         source: &mut S,
         known: Option<&Head>,
@@ -161,20 +168,21 @@ impl Findings {
         Self::default().adding(source, known)
     }
 
-    /// Nothing yet, but that releases are kept.
+    /// Empty findings that will collect releases.
     pub(crate) fn with_releases() -> Self {
         Self { releases: Some(Releases::new()), ..Self::default() }
     }
 
-    /// Nothing yet, but that entries are kept.
+    /// Empty findings that will collect entries.
     pub(crate) fn with_entries() -> Self {
         Self { entries: Some(Vec::new()), ..Self::default() }
     }
 
-    /// Adds everything that `source`, in one transaction, sees, and whether a head that was kept elsewhere is there.
+    /// Verifies everything visible to `source`, in one transaction, and that the ledger contains
+    /// the head `known`.
     ///
     /// # Errors
-    /// If the system refuses to read it.
+    /// If the system refuses a read.
     pub(crate) fn adding<S: Source>(
         mut self,
         source: &mut S,
@@ -184,14 +192,14 @@ impl Findings {
         Ok(self)
     }
 
-    /// Returns the entries that were kept and what was spent, or an error that says what is wrong.
+    /// Returns the collected entries and the spending, or an error that describes the damage.
     pub(crate) fn into_history(mut self, path: &Path) -> Result<History, LedgerError> {
         let entries = self.entries.take().unwrap_or_default();
         let record = self.into_record(path)?;
         Ok(History { statement: Statement::of(&record)?, charter: record.charter, entries })
     }
 
-    /// Returns what was spent and the releases that were kept, or an error that says what is wrong.
+    /// Returns the spending and the collected releases, or an error that describes the damage.
     pub(crate) fn into_releases(
         mut self,
         path: &Path,
@@ -210,7 +218,7 @@ impl Findings {
         }
     }
 
-    /// The record, or what is wrong.
+    /// Returns the record, or an error that describes the damage.
     pub(crate) fn into_record(self, path: &Path) -> Result<Record, LedgerError> {
         let n_more = self.problems.len().saturating_sub(1);
         match (self.record, self.problems.first()) {
@@ -218,8 +226,9 @@ impl Findings {
             (_, first) => Err(LedgerError::Corrupt {
                 path: path.to_owned(),
                 message: format!(
-                    "the ledger is damaged: {}{}; `fedbo privacy verify` lists what is wrong; nothing is released from it: go on from a \
-                     copy that is sound and has the head you know, or begin a new study with a budget of its own",
+                    "the ledger is damaged: {}{}; `fedbo privacy verify` lists the problems; \
+                     nothing is released from it: restore an intact copy with the head you know, \
+                     or start a new study with its own budget",
                     first.map_or_else(|| "it has no charter".to_owned(), Problem::to_string),
                     match n_more {
                         0 => String::new(),
@@ -234,14 +243,14 @@ impl Findings {
         self.problems.push(Problem { seq, message: message.into() });
     }
 
-    /// Turns damage into a finding; what else keeps a file from being read stays a failure.
+    /// Turns damage into a finding; other failures are returned.
     fn record_damage<S: Source, T>(
         &mut self,
         result: Result<T, S::Failure>,
     ) -> Result<Option<T>, S::Failure> {
         match result {
             Err(failure) if S::is_damage(&failure) => {
-                self.add(None, format!("it cannot be read to its end: {failure}"));
+                self.add(None, format!("it cannot be read completely: {failure}"));
                 Ok(None)
             }
             Err(failure) => Err(failure),
@@ -285,7 +294,7 @@ impl Findings {
         let (Ok(budget), Some((mode, participations)), Some(accountant)) =
             (budget, guarantee_by_name(&stored.mode), accountant_by_name(&stored.accountant))
         else {
-            self.add(None, "its charter has a budget, mode or accountant that is none");
+            self.add(None, "its charter has an invalid budget, mode or accountant");
             return None;
         };
         let charter = Charter {
@@ -297,10 +306,10 @@ impl Findings {
             participations,
         };
         if charter.check().is_err() {
-            self.add(None, "its charter is none that a ledger begins with");
+            self.add(None, "its charter is not valid for a new ledger");
         }
         if charter.hash() != stored.hash {
-            self.add(None, "its charter does not have its hash: it was changed");
+            self.add(None, "its charter does not match its hash: it was changed");
         }
         if !is_one {
             self.add(None, "it has more than one charter");
@@ -308,7 +317,8 @@ impl Findings {
         Some(charter)
     }
 
-    /// Every entry has its hash, follows from the one before, and a later round than that.
+    /// Checks that every entry has its hash, follows from the previous entry, and has a later round
+    /// than it.
     fn entries<S: Source>(
         &mut self,
         source: &mut S,
@@ -334,11 +344,11 @@ impl Findings {
                 self.add(at, message);
             }
             if !stored.has_its_hash() {
-                self.add(at, "it does not have its hash: it was changed");
+                self.add(at, "it does not match its hash: it was changed");
             }
             if last_round.is_some_and(|last| stored.round <= last) {
                 let round = stored.round;
-                self.add(at, format!("round {round} is not after the one before"));
+                self.add(at, format!("round {round} is not after the previous one"));
             }
             if let Some(kept) = &mut self.releases {
                 kept.push((stored.round, stored.release.to_vec()));
@@ -365,11 +375,11 @@ impl Findings {
         if let (Some(known), false) = (known, is_known) {
             let message = match known.seq > seq {
                 true => format!(
-                    "it ends at entry {seq}, before the head {known} that is known: it was set back to an older state"
+                    "it ends at entry {seq}, before the known head {known}: it was set back to an older state"
                 ),
-                false => format!(
-                    "it does not contain the head {known} that is known: it is another history"
-                ),
+                false => {
+                    format!("it does not contain the known head {known}: it has another history")
+                }
             };
             self.add(None, message);
         }

@@ -1,8 +1,8 @@
-//! The file's layout, version by version.
+//! The file's layout, in versions.
 
 use fedbo_database::Format;
 
-/// The format of a ledger's file; its mark says "fedl".
+/// The format of a ledger file; the bytes of its application id spell "fedl".
 pub(crate) const FORMAT: Format = Format {
     application_id: 0x6665_646c,
     steps: &[STEP_1],
@@ -11,8 +11,9 @@ pub(crate) const FORMAT: Format = Format {
     verify: Some("fedbo privacy verify"),
 };
 
-/// `entries` and `charter` only grow: triggers refuse what this program itself must never do by mistake (who edits the file by
-/// other means is found by the chain of hashes). `writer` holds the fencing token of who opened the ledger last.
+/// Rows are only added to `entries` and `charter`: triggers refuse other changes, which this
+/// program must never make by mistake. Edits by other means are detected by the hash chain.
+/// `writer` holds the fencing token of the most recent writer.
 const STEP_1: &str = "
 CREATE TABLE charter (
     id INTEGER PRIMARY KEY CHECK (id = 1),
@@ -69,7 +70,8 @@ mod tests {
 
     use super::*;
 
-    /// Each statement that would rewrite history is refused by its trigger, also where REPLACE would delete in silence.
+    /// A trigger refuses each statement that would rewrite history, including REPLACE, which would
+    /// delete silently.
     #[test]
     fn history_is_not_rewritten() {
         let connection = Connection::open_in_memory().unwrap();

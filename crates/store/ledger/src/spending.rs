@@ -6,20 +6,20 @@ use fedbo_privacy::accounting::{Claim, PrivacyEvent, Sampling, SamplingRate};
 
 use crate::{Charter, LedgerError};
 
-/// Releases that cost the same.
+/// Releases with the same cost.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Charge {
-    /// The event that each of them costs.
+    /// The cost of each of them.
     pub event: PrivacyEvent,
     /// Number of releases.
     pub count: u64,
 }
 
-/// Charges by event, in the order of their first release.
+/// Charges grouped by event, in the order of their first release.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Charges {
     list: Vec<Charge>,
-    /// Places in the list, by the events' bytes.
+    /// Index into `list` by the encoded event.
     places: HashMap<Vec<u8>, usize>,
 }
 
@@ -38,7 +38,7 @@ impl Charges {
         &self.list
     }
 
-    /// Returns true if each event is there at most as often as in `others`.
+    /// Returns true if every event occurs at most as often as in `others`.
     pub(crate) fn are_within(&self, others: &Self) -> bool {
         self.places.iter().all(|(bytes, place)| {
             let other = others.places.get(bytes).map(|place| others.list[*place]);
@@ -46,8 +46,9 @@ impl Charges {
         })
     }
 
-    /// Returns the cost of all of them to one agent at the charter's δ, by its accountant: an upper bound (INV-14). Where an agent may be
-    /// in k releases only, those of an event cost it what k of them do (`fedbo-privacy`, ACCOUNTING.md, "k of T").
+    /// Returns an upper bound for the cost of all charges to one agent at the charter's δ, by its
+    /// accountant (INV-14). If an agent may be in at most k releases, the charges of one event cost
+    /// it at most as much as k of them (`fedbo-privacy`, ACCOUNTING.md, "k of T").
     pub(crate) fn claim(&self, charter: &Charter) -> Result<Claim, LedgerError> {
         let kind = charter.accountant;
         let refused = |message: String| LedgerError::Accounting { accountant: kind, message };
@@ -57,7 +58,7 @@ impl Charges {
             if charter.participations.is_some()
                 && event.sampling != Sampling::Poisson(SamplingRate::ALL)
             {
-                let message = "an agent may be in some releases only, and they sample agents";
+                let message = "the accountant does not support sampled releases with a limit of releases per agent";
                 return Err(refused(message.to_owned()));
             }
             accountant
@@ -66,9 +67,9 @@ impl Charges {
         }
         let claim = Claim::of(accountant.as_ref(), charter.budget.delta(), charter.mode)
             .map_err(|error| refused(error.to_string()))?;
-        // INV-14: what is no number is no bound.
+        // INV-14: neither NaN nor a negative number is a bound.
         if claim.epsilon.is_nan() || claim.epsilon < 0.0 {
-            return Err(refused(format!("epsilon = {} is no bound", claim.epsilon)));
+            return Err(refused(format!("epsilon = {} is not a bound", claim.epsilon)));
         }
         Ok(claim)
     }

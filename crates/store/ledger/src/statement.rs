@@ -1,4 +1,4 @@
-//! The statement of what a ledger has spent, for people and programs.
+//! The statement of a ledger's spending.
 
 use fedbo_privacy::accounting::{Budget, Claim, largest_rounds};
 
@@ -10,18 +10,19 @@ use crate::{Charge, Head, LedgerError};
 pub struct Statement {
     /// The study's name.
     pub name: String,
-    /// SHA-256 of its public configuration.
+    /// SHA-256 of the public configuration.
     pub config_hash: [u8; 32],
-    /// The ε and the δ that may be spent.
+    /// The budget: ε and δ.
     pub budget: Budget,
-    /// The head of the ledger. Compare it with one that was kept elsewhere: the ledger cannot notice that all of it was
-    /// rolled back.
+    /// The head of the ledger. Compare it with a head saved elsewhere: the ledger itself cannot
+    /// detect a complete rollback.
     pub head: Head,
-    /// The charges of the releases, by event.
+    /// The charges of the releases, grouped by event.
     pub charges: Vec<Charge>,
-    /// ε of all releases at the budget's δ, an upper bound, with all that the figure depends on.
+    /// An upper bound for ε of all releases at the budget's δ, with everything on which it depends.
     pub claim: Claim,
-    /// The releases that each agent may be in, where they are fewer than all: what the claim counts at most.
+    /// Maximum number of releases that include one agent, as counted by the claim; `None` if every
+    /// release may include it.
     pub participations: Option<u64>,
 }
 
@@ -38,21 +39,23 @@ impl Statement {
         })
     }
 
-    /// Releases so far.
+    /// Returns the number of releases so far.
     #[must_use]
     pub fn n_releases(&self) -> u64 {
         self.head.seq
     }
 
-    /// Returns what remains of the budget's ε; 0 if it is overdrawn. ε does not add up over releases, so this is no
-    /// price of further ones: see [`Statement::further`] and [`crate::Ledger::admits`].
+    /// Returns the unspent part of the budget's ε; 0 if it is overdrawn. ε does not add up over
+    /// releases, so this is not the price of further releases; see [`Statement::further`] and
+    /// [`crate::Ledger::admits`].
     #[must_use]
     pub fn remaining(&self) -> f64 {
         (self.budget.epsilon() - self.claim.epsilon).max(0.0)
     }
 
-    /// Returns the number of further releases like those so far that the budget allows, to 1e−4 of all; `None` if there
-    /// are none yet, they were not all alike, or what they cost an agent does not grow with their number.
+    /// Returns how many further releases like the previous ones the budget allows, up to 1e−4 of
+    /// the total. `None` if there are no releases yet, they differ in cost, or an agent's cost does
+    /// not grow with their number.
     #[must_use]
     pub fn further(&self) -> Option<u64> {
         let [Charge { event, count }] = self.charges[..] else {
@@ -65,7 +68,8 @@ impl Statement {
         Some(all.value.saturating_sub(count))
     }
 
-    /// Returns true if more was spent than the budget has. No ledger comes to that by its own commits.
+    /// Returns true if the spending exceeds the budget. A ledger never reaches this state by its
+    /// own commits.
     #[must_use]
     pub fn is_overdrawn(&self) -> bool {
         self.claim.epsilon > self.budget.epsilon()

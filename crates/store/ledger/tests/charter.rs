@@ -1,7 +1,5 @@
-//! INV-11: what a study is does not change, and a ledger is begun once.
-#![expect(clippy::unwrap_used, reason = "helpers of tests: a failure is the test's")]
-
-mod common;
+//! INV-11: the definition of a study does not change, and a ledger is created once.
+use crate::common;
 
 use common::{charter, files, quick_folder};
 use fedbo_ledger::{CONFIG_BYTES_MAX, Charter, Ledger, LedgerError, read, verify};
@@ -78,7 +76,7 @@ fn a_hostile_charter_begins_nothing() {
     }
     refused(&|c| c.config = vec![0; CONFIG_BYTES_MAX + 1], "config = 16777217 bytes");
     assert_eq!(files(folder.path()), []);
-    // Strange, but what it says can be kept.
+    // Unusual, but valid and storable.
     for (i, (name, config, epsilon)) in [
         ("'; DROP TABLE entries; --", vec![0xff; 1000], f64::MIN_POSITIVE),
         ("größe \u{202e} 🜛", Vec::new(), f64::MAX),
@@ -117,7 +115,7 @@ fn a_ledger_is_not_begun_over_anything() {
     }
     let error = Ledger::create(&at("none/ledger.db"), &charter()).unwrap_err();
     assert!(error.to_string().contains("create it first"), "{error}");
-    // Nor is an empty file, or another program's, taken for a ledger in which nothing was spent.
+    // An empty file or a file of another program is not accepted as an empty ledger.
     let other = rusqlite::Connection::open(at("other.db")).unwrap();
     other.execute_batch("CREATE TABLE t (x)").unwrap();
     std::fs::write(at("notes.txt"), "epsilon = 1\n".repeat(99)).unwrap();

@@ -1,9 +1,9 @@
-//! INV-1, INV-2, INV-17: what a killed process had released is charged and stays the same bytes.
+//! INV-1, INV-2, INV-17: releases of a killed process are charged and keep their bytes.
 //!
 //! The process that commits and is killed is a test of this binary, started again.
 #![expect(clippy::unwrap_used, reason = "helpers of tests: a failure is the test's")]
 
-mod common;
+use crate::common;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -15,7 +15,7 @@ use fedbo_ledger::{Ledger, LedgerError, read, verify};
 use fedbo_streams::{Purpose, Seed};
 use fedbo_testkit::again::{self, given_folder};
 
-/// Bytes that no other process would make for this round: noise is drawn anew each time.
+/// Returns bytes that no other process would generate for this round, as with fresh noise.
 fn fresh_release(round: u64) -> Vec<u8> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
     let seed = u64::try_from(now.as_nanos() % u128::from(u64::MAX)).unwrap();
@@ -24,7 +24,7 @@ fn fresh_release(round: u64) -> Vec<u8> {
     (0..n_bytes).map(|_| u8::try_from(stream.below(256)).unwrap()).collect()
 }
 
-/// A short name of some bytes.
+/// Returns a short fingerprint of some bytes.
 fn print(bytes: &[u8]) -> String {
     let sum = bytes.iter().fold(0xcbf2_9ce4_8422_2325_u64, |sum, byte| {
         (sum ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3)
@@ -46,7 +46,7 @@ fn child() {
         let release = fresh_release(round);
         ledger.admits(&event(1.5), 1).unwrap();
         ledger.commit(round, &event(1.5), &release).unwrap();
-        // The first byte leaves.
+        // Stands for sending the first byte.
         again::say(&format!("released {round} {}", print(&release)));
     }
 }
@@ -55,7 +55,7 @@ fn start(folder: &Path) -> Child {
     again::start("child", folder.to_str().unwrap())
 }
 
-/// The releases that a child reports, up to its end.
+/// Returns the releases that a child reports, up to its end.
 fn released(child: &mut Child) -> impl Iterator<Item = (u64, String)> + use<> {
     again::said(child, "released ").map(|line| {
         let (round, print) = line.split_once(' ').unwrap();
@@ -63,7 +63,7 @@ fn released(child: &mut Child) -> impl Iterator<Item = (u64, String)> + use<> {
     })
 }
 
-/// Runs a child for a while and kills it; what it had released.
+/// Runs a child for a while and kills it; returns its releases.
 fn run_and_kill(folder: &Path, after: Duration) -> Vec<(u64, String)> {
     let mut child = start(folder);
     std::thread::sleep(after);
@@ -81,7 +81,7 @@ fn what_a_killed_process_released_is_charged_and_stays_the_same() {
     let mut stream = Seed::new(7).stream(Purpose::Test, 30, 0);
     let mut known: BTreeMap<u64, String> = BTreeMap::new();
     let (mut n_kills, mut n_released, mut n_unheard) = (0, 0, 0);
-    // On a machine with much to do a child gets less far: then more of them are killed.
+    // On a busy machine a child makes less progress; then more children are killed.
     while n_kills < N_KILLS || (n_released <= N_KILLS && n_kills < 20 * N_KILLS) {
         n_kills += 1;
         let after = Duration::from_secs_f64(0.01 + 0.12 * stream.uniform());
@@ -100,7 +100,8 @@ fn what_a_killed_process_released_is_charged_and_stays_the_same() {
         let statement = read(&path).unwrap();
         let ledger = Ledger::open(&path, &charter()).unwrap();
         assert_eq!(Some(ledger.head()), report.head);
-        // A kill may fall between a commit and the release of its first byte: charged, and released after the restart.
+        // A kill may fall between a commit and its first byte: the release is charged, and is sent
+        // after the restart.
         let n_charged: u64 = statement.charges.iter().map(|charge| charge.count).sum();
         assert!(n_charged >= known.len() as u64 && n_charged <= known.len() as u64 + 1);
         for round in 0..n_charged {
@@ -149,7 +150,8 @@ fn a_process_killed_while_it_begins_a_ledger_leaves_all_of_it_or_none() {
     assert!(n_whole > 0 && n_none > 0, "{n_whole} whole, {n_none} none");
 }
 
-/// While a process that lives runs the study, another is refused at its start; once it is killed the next goes on at once.
+/// While one process runs the study, a second one is refused at its start. After the first is
+/// killed, the next one continues at once.
 #[test]
 fn two_processes_do_not_run_one_study() {
     let folder = tempfile::tempdir().unwrap();

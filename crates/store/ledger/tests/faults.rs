@@ -1,10 +1,11 @@
-//! INV-1, INV-15: what the system refuses is no release, and a commit that failed stops the ledger.
+//! INV-1, INV-15: a refusal by the system releases nothing, and a failed commit stops the ledger.
 //!
-//! Where a test needs another user, a small disk or a limit, it starts another one under it: [`fedbo_testkit::again`].
+//! A test that needs another user, a small disk or a limit starts another test under it:
+//! [`fedbo_testkit::again`].
 #![cfg(unix)]
 #![expect(clippy::unwrap_used, reason = "helpers of tests: a failure is the test's")]
 
-mod common;
+use crate::common;
 
 use std::fs;
 use std::path::PathBuf;
@@ -16,7 +17,7 @@ use fedbo_testkit::again::{
 };
 use tempfile::TempDir;
 
-/// A ledger with one release, closed.
+/// Creates a ledger with one release and closes it.
 fn fixture() -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     allow(folder.path(), 0o777);
@@ -26,7 +27,7 @@ fn fixture() -> (TempDir, PathBuf) {
     (folder, path)
 }
 
-/// Commits until the system refuses; what was acknowledged, and the refusal.
+/// Commits until the system refuses; returns the refused round and the error.
 fn fill(ledger: &mut Ledger, size: usize) -> (u64, LedgerError) {
     loop {
         let round = ledger.last_round().map_or(0, |last| last + 1);
@@ -47,7 +48,8 @@ fn a_full_disk_stops_the_ledger_and_loses_nothing() {
 fn works_on_a_small_disk() {
     let Some(folder) = given_folder() else { return };
     let (path, ballast) = (folder.join("ledger.db"), folder.join("ballast"));
-    // The disk is full on the first byte of a commit, or in the middle of a large one; each time there is more room.
+    // The disk is full at the first byte of a commit, or in the middle of a large one. Each
+    // iteration leaves more room.
     let mut sizes = Vec::new();
     for (free, size) in (0..).zip([2000, 300, 40_000, 1]) {
         fs::write(&ballast, vec![1; (4 - free) << 18]).unwrap();
@@ -67,7 +69,7 @@ fn works_on_a_small_disk() {
         }
         let statement = read(&path).unwrap();
         assert_eq!(statement.n_releases(), n_known, "a full disk can be read");
-        // Space returns: what failed stays failed until the ledger is verified anew.
+        // Space returns, but the ledger stays stopped until it is verified again.
         fs::remove_file(&ballast).unwrap();
         assert_stopped(&mut ledger);
         drop(ledger);
@@ -78,7 +80,7 @@ fn works_on_a_small_disk() {
         }
         assert_eq!(ledger.releases(), n_known);
     }
-    // A ledger that finds no room leaves nothing of its name.
+    // A ledger without enough room leaves no file of its name.
     fs::remove_file(&path).unwrap();
     let new = folder.join("new.db");
     let mut rest = fs::File::create(&ballast).unwrap();
@@ -93,7 +95,7 @@ fn works_on_a_small_disk() {
     Ledger::create(&new, &charter()).unwrap();
 }
 
-/// Under a limit of file sizes, which every system has.
+/// Uses a file size limit, which every Unix system supports.
 #[test]
 fn a_limit_of_file_sizes_stops_the_ledger_and_loses_nothing() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,8 +1,8 @@
-//! The promises of a ledger while nothing goes wrong with its file: it releases once and for ever, and within the
-//! budget.
+//! The guarantees of a ledger with an intact file: each round is released once and permanently, and
+//! within the budget.
 #![expect(clippy::unwrap_used, reason = "helpers of tests: a failure is the test's")]
 
-mod common;
+use crate::common;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -30,7 +30,7 @@ fn what_was_released_stays_the_same_for_ever() {
         assert_eq!(ledger.stored(round).unwrap(), Some(release));
         heads.push(head);
     }
-    // A second release of a round, the same or another, and one of a round before.
+    // A second release of the same round, with equal or other bytes, and one of an earlier round.
     for (round, release) in [(7, vec![0; 100_000]), (7, b"other".to_vec()), (3, vec![1])] {
         let error = ledger.commit(round, &event(1.5), &release).unwrap_err();
         assert_eq!(error, LedgerError::RoundPassed { round, last: 7 });
@@ -54,7 +54,8 @@ fn what_was_released_stays_the_same_for_ever() {
     assert_eq!(verify(&path, Some(&heads[1])).unwrap().problems, []);
 }
 
-/// ε of n releases by which everybody is counted, by the moments accountant: min over λ of n (λ + 1)/(2 z²) + ln(1/δ)/λ.
+/// ε of n releases that include every agent, by the moments accountant:
+/// min over λ of n (λ + 1)/(2 z²) + ln(1/δ)/λ.
 fn moments_epsilon(n: u32, noise_multiplier: f64, delta: f64) -> f64 {
     let of = |order: u32| {
         let order = f64::from(order);
@@ -82,7 +83,7 @@ fn a_budget_ends_a_study_before_it_is_overdrawn() {
                 assert_eq!((spent.n_releases, spent.count, spent.spent), (0, count, 0.0));
                 assert!(spent.would_be > charter.budget.epsilon());
             }
-            // An accountant may refuse a number that no study has.
+            // An accountant may refuse an unrealistic number.
             Err(LedgerError::Accounting { .. }) if count == u64::MAX => {}
             other => panic!("{other:?}"),
         }
@@ -106,7 +107,7 @@ fn a_budget_ends_a_study_before_it_is_overdrawn() {
     assert!(matches!(error, LedgerError::BudgetSpent(_)), "{error}");
     let text = error.to_string();
     assert!(text.contains("after 5 releases") && text.contains("1 more"), "{text}");
-    // The refusal wrote nothing, and a cheaper release may still fit.
+    // The refusal writes nothing, and a cheaper release may still fit.
     assert_eq!(ledger.releases(), 5);
     ledger.commit(5, &common::event(1e3), b"cheap").unwrap();
     drop(ledger);
@@ -118,7 +119,7 @@ fn a_budget_ends_a_study_before_it_is_overdrawn() {
     assert!(!statement.is_overdrawn() && statement.remaining() > 0.0);
 }
 
-/// By the accountant that is reported by default, on the events that a mechanism makes.
+/// Uses the default accountant on the events of a real mechanism.
 #[test]
 fn the_default_accountant_charges_discrete_noise() {
     let folder = quick_folder();
@@ -138,7 +139,7 @@ fn the_default_accountant_charges_discrete_noise() {
     for round in 0..10 {
         let before = Instant::now();
         ledger.commit(round, &event, b"r").unwrap();
-        // Admitted above, so that nothing is computed again.
+        // Admitted above, so the commit computes nothing.
         assert!(before.elapsed() < Duration::from_secs(1));
     }
     let statement = ledger.statement().unwrap();
@@ -148,7 +149,8 @@ fn the_default_accountant_charges_discrete_noise() {
     assert!(matches!(ledger.admits(&event, 10_000), Err(LedgerError::BudgetSpent(_))));
 }
 
-/// The ledger's part of "what is not released is nowhere": a release that was refused is in no file and in no text.
+/// The ledger's part of "unreleased data is nowhere": a refused release is in no file and in no
+/// text.
 #[test]
 fn canary_grep() {
     const CANARY: &[u8] = b"canary-5f1d0c";
@@ -187,7 +189,7 @@ fn canary_grep() {
     for (name, bytes) in files(folder.path()) {
         assert!(!contains(&bytes, CANARY), "{name}");
     }
-    // So that it can fail: what was released is there.
+    // The search can fail: released bytes are found.
     drop(ledger);
     assert!(contains(&std::fs::read(&path).unwrap(), b"released too"));
 }
@@ -260,7 +262,8 @@ proptest! {
     }
 }
 
-/// k of T: releases beyond the k-th cost no agent more, so that a budget for five pays for fifty, of which each agent is in five.
+/// k of T: releases after the k-th cost an agent nothing more. A budget for 5 releases pays for 50
+/// if each agent is in 5 of them.
 #[test]
 fn an_agent_pays_for_the_releases_that_it_may_be_in() {
     let folder = quick_folder();
@@ -289,7 +292,7 @@ fn an_agent_pays_for_the_releases_that_it_may_be_in() {
     assert!(error.contains("at most 5 releases an agent in the ledger"), "{error}");
 }
 
-/// Coins hide nothing where it is public which releases an agent is in.
+/// Sampling hides nothing if the releases of each agent are public.
 #[test]
 fn releases_that_sample_agents_have_no_price_where_participations_are_counted() {
     let folder = quick_folder();

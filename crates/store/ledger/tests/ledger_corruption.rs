@@ -1,8 +1,8 @@
-//! INV-15: a ledger cut at any length or with any bit flipped is refused, or it is a clean beginning of what happened. Never a
-//! panic, never a release without its charge, never other bytes than were released.
+//! INV-15: a ledger truncated at any length or with any bit flipped is refused, or is a valid
+//! prefix of the history. Never a panic, a release without its charge, or different bytes.
 #![expect(clippy::unwrap_used, reason = "helpers of tests: a failure is the test's")]
 
-mod common;
+use crate::common;
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -10,7 +10,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use common::store::{Left, ROUNDS, Store, release};
 use common::{charter, event};
 
-/// Runs `act` and names the damage under which it fails.
+/// Runs `act`, and names the damage in the panic message if it fails.
 fn at<R>(damage: impl Fn() -> String, act: impl FnOnce() -> R) -> R {
     match catch_unwind(AssertUnwindSafe(act)) {
         Ok(result) => result,
@@ -24,18 +24,20 @@ fn flipped(bytes: &[u8], byte: usize, bit: usize) -> Vec<u8> {
     bytes
 }
 
-/// Bytes of a file before its first table: versions and settings of SQLite.
+/// Size of the SQLite header: versions and settings before the first table.
 const HEAD: usize = 100;
 
-/// A choice of bits of a file to be flipped.
+/// A selection of bits of a file to flip.
 struct Flips {
-    /// Returns the bits of a byte to flip, by its place and value.
+    /// Returns the bits to flip in a byte, by its index and value.
     bits_of: fn(usize, u8) -> Vec<usize>,
-    /// Returns true if the ledger is opened too, which is slower than reading it; by the byte's place.
+    /// Returns true if the ledger is also opened, which is slower than reading it; by the byte's
+    /// index.
     opens: fn(usize) -> bool,
 }
 
-/// Flips bits of a closed ledger's file, on two threads; how many, and how many that nobody noticed as they are of no content.
+/// Flips bits of a closed ledger's file, on two threads. Returns the number of flips, and the
+/// number of undetected ones, which affect no content.
 fn flip_file(flips: &Flips) -> (usize, usize) {
     let flip = |start: usize| {
         let store = Store::new(Left::Closed);
@@ -47,12 +49,13 @@ fn flip_file(flips: &Flips) -> (usize, usize) {
                 at(damage, || {
                     store.put(&flipped(&store.file, byte, bit), &[]);
                     let judged = store.judge();
-                    // Releases are not set back by it: it is refused, or all is there.
+                    // A flip loses no releases: the file is refused, or everything is there.
                     assert!(judged.is_none() || judged == Some(ROUNDS.len()));
                     assert!(judged.is_none() || !content[byte], "a change of content is noticed");
                     if (flips.opens)(byte) {
                         let opened = store.judge_by_opening();
-                        // A flip in SQLite's own head may make a file that can be read, but not be written.
+                        // A flip in SQLite's header may leave a file that is readable but not
+                        // writable.
                         assert!(opened == judged || (opened.is_none() && byte < HEAD));
                     }
                     n_flips += 1;
@@ -70,7 +73,7 @@ fn flip_file(flips: &Flips) -> (usize, usize) {
     })
 }
 
-/// Marks the bytes of a file that say what was released, what it cost and what the charter is.
+/// Marks the bytes of a file that hold releases, their costs and the charter.
 fn content(file: &[u8]) -> Vec<bool> {
     let mut is_content = vec![false; file.len()];
     let mut n_found = 0;
@@ -94,7 +97,8 @@ fn content(file: &[u8]) -> Vec<bool> {
     is_content
 }
 
-/// Every bit of the head, one bit of every other byte; of the zeros, most of which are room that is not in use, one in eight.
+/// Every bit of the header and one bit of every other byte. Of the zero bytes, which are mostly
+/// unused space, one in eight.
 #[test]
 fn a_flipped_bit_of_the_file_is_refused_or_changes_nothing() {
     let (n_flips, n_unnoticed) = flip_file(&Flips {
@@ -116,7 +120,7 @@ fn every_flipped_bit_of_the_file_is_refused_or_changes_nothing() {
     assert!(n_flips - n_unnoticed > 16_000, "{n_unnoticed} of {n_flips}");
 }
 
-/// The file cut after `n` bytes is refused, whatever lies beside it.
+/// Asserts that the file truncated to `n` bytes is refused.
 fn cut_file(lengths: impl Iterator<Item = usize>) {
     let store = Store::new(Left::Closed);
     for n in lengths.take_while(|n| *n < store.file.len()) {
@@ -136,7 +140,7 @@ fn cut_file(lengths: impl Iterator<Item = usize>) {
 #[test]
 fn a_cut_file_is_refused() {
     cut_file((0..200).chain((200..).step_by(61)));
-    // The edges of pages.
+    // Page boundaries.
     cut_file((512..).step_by(512).flat_map(|edge| [edge - 1, edge, edge + 1]));
 }
 
@@ -146,8 +150,8 @@ fn a_file_cut_anywhere_is_refused() {
     cut_file(0..);
 }
 
-/// After each commit the log was copied into the file: whatever becomes of the log of a process that was killed, nothing
-/// that was released is lost.
+/// After each commit the log was copied into the file, so damage to the log of a killed process
+/// loses no release.
 fn damage_copied_log(stride: usize) {
     let store = Store::new(Left::Killed);
     let all = Some(ROUNDS.len());
@@ -180,8 +184,8 @@ fn a_log_of_a_killed_process_damaged_anywhere_loses_nothing() {
     damage_copied_log(1);
 }
 
-/// Damages a log that nobody could copy, as a loss of power does: a beginning of what happened is left, each release
-/// with its charge.
+/// Damages a log that was not copied into the file, like a power loss: a prefix of the history
+/// remains, and each release keeps its charge.
 fn damage_only_log(stride: usize) {
     let store = Store::new(Left::KilledWhileRead);
     let mut seen = BTreeMap::<_, usize>::new();
@@ -218,7 +222,7 @@ fn a_log_damaged_anywhere_is_a_beginning_of_what_happened() {
     damage_only_log(1);
 }
 
-/// The log of one ledger beside the file of another, or of itself at another time.
+/// The log of one ledger beside the file of another one, or of the same one at another time.
 #[test]
 fn a_log_of_another_time_is_refused_or_changes_nothing() {
     let (one, other) = (Store::new(Left::Killed), Store::new(Left::KilledWhileRead));

@@ -1,9 +1,9 @@
-//! A ledger in a PostgreSQL database keeps what one in a file keeps: also when connections are cut at a commit, and when the server
-//! is killed.
+//! A ledger in a PostgreSQL database gives the same guarantees as one in a file, even if
+//! connections are cut during a commit or the server is killed.
 #![cfg(unix)]
 #![expect(clippy::unwrap_used, reason = "helpers of tests: a failure is the test's")]
 
-mod common;
+use crate::common;
 #[path = "../../storage/tests/postgres_crash/proxy.rs"]
 mod proxy;
 
@@ -17,7 +17,7 @@ use fedbo_postgres::{Pool, PostgresAddress};
 use fedbo_testkit::postgres::Server;
 use proxy::{Cut, Proxy};
 
-/// One server for all tests that leave it as it is.
+/// A server shared by all tests that do not restart it.
 fn server() -> &'static Server {
     static SERVER: OnceLock<Server> = OnceLock::new();
     SERVER.get_or_init(Server::start)
@@ -32,7 +32,7 @@ fn release(round: u64) -> Vec<u8> {
     format!("<release of round {round}>").into_bytes()
 }
 
-/// A database with a ledger of four releases; its address, and all heads.
+/// Creates a database with a ledger of four releases; returns its address and all heads.
 fn filled() -> (String, Vec<Head>) {
     let url = server().new_database();
     let mut ledger = Ledger::create_in(&ledgers(&url), &charter()).unwrap();
@@ -70,7 +70,7 @@ fn what_was_released_stays_the_same_for_ever() {
         let hash = [9; 32];
         assert_eq!(ledger.contains(&Head { hash, ..*head }), Ok(false));
     }
-    // The same chain as in a file.
+    // The hash chain equals that in a file.
     let folder = common::quick_folder();
     let mut file = Ledger::create(&folder.path().join("ledger.db"), &charter()).unwrap();
     for round in [0, 1, 2, 5] {
@@ -83,7 +83,7 @@ fn what_was_released_stays_the_same_for_ever() {
     assert_eq!(statement, file.statement().unwrap());
     let report = ledgers.verify("study", Some(&heads[2])).unwrap();
     assert_eq!((report.problems.len(), report.head), (0, Some(heads[4])));
-    // Another study is another ledger.
+    // Another study has a separate ledger.
     let other = Charter { name: "other".to_owned(), ..charter() };
     let absent = Ledger::open_in(&ledgers, &other).unwrap_err();
     assert!(matches!(absent, LedgerError::Absent { .. }), "{absent}");
@@ -130,7 +130,7 @@ fn the_budget_and_the_charter_hold() {
     assert!(matches!(error, LedgerError::OtherCharter { .. }), "{error}");
 }
 
-/// Whoever opened it last writes; the one before stops for good, whatever it tries (INV-15).
+/// Only the most recent writer can commit; the previous one stops permanently (INV-15).
 #[test]
 #[ignore = "postgresql: run by cargo xtask test --all"]
 fn two_coordinators_cannot_both_commit() {
@@ -142,7 +142,7 @@ fn two_coordinators_cannot_both_commit() {
     assert_stopped(&mut first);
     assert_eq!(second.head(), heads[4]);
     second.commit(6, &event(1.5), b"second").unwrap();
-    // Many at once: as many openings as there were, and one history.
+    // Concurrent writers: the token counts all openings, and there is one history.
     let (url, _) = filled();
     std::thread::scope(|scope| {
         for n in 0..4_u64 {
@@ -195,8 +195,8 @@ fn history_is_not_rewritten() {
     }
 }
 
-/// A user who may switch triggers off can write anything, and the chain shows it: changes of every column of every row,
-/// rows that are gone, and triggers that are gone.
+/// A user with the right to disable triggers can write anything, but verification detects it:
+/// changes of every column of every row, missing rows, and missing triggers.
 #[test]
 #[ignore = "postgresql: run by cargo xtask test --all"]
 fn ledger_corruption() {
@@ -244,7 +244,7 @@ fn ledger_corruption() {
             .unwrap();
         assert_eq!(ledgers.verify("study", Some(&heads[4])).unwrap().problems, []);
     }
-    // Set back as a whole: a clean history, but for who knows its head.
+    // A complete rollback is a valid history, unless the verifier knows the head.
     client
         .batch_execute(
             "SET session_replication_role = replica; DELETE FROM fedbo_ledger.entries WHERE seq = 4;
@@ -262,7 +262,8 @@ fn ledger_corruption() {
     }
 }
 
-/// However a connection is cut at a commit: the release is there once, and the ledger goes on.
+/// A connection is cut at each point of a commit: the release is stored once, and the ledger
+/// continues.
 #[test]
 #[ignore = "postgresql: run by cargo xtask test --all"]
 fn a_commit_whose_answer_is_lost_happens_once() {
@@ -277,11 +278,11 @@ fn a_commit_whose_answer_is_lost_happens_once() {
             let head = ledger.commit(round, &event(1.5), &release(round)).unwrap();
             assert_eq!(head.seq, round + 1);
         }
-        // Creating or opening was cut once, each commit once.
+        // Creating or opening was cut once, and each commit once.
         assert_eq!(proxy.n_cuts(), 5, "{cut:?}");
         let sound = self::ledgers(&url).verify("study", Some(&ledger.head())).unwrap();
         assert_eq!((sound.problems.len(), sound.n_entries), (0, 4), "{cut:?}");
-        // The next one opens it while a cut commit of this one is on its way.
+        // Another writer opens the ledger while a cut commit of this one is in flight.
         proxy.cut_next(cut);
         let next = Ledger::open_in(&ledgers, &charter()).unwrap();
         assert_eq!(next.head(), ledger.head());
@@ -289,7 +290,7 @@ fn a_commit_whose_answer_is_lost_happens_once() {
     }
 }
 
-/// The ledger stops if nobody can say any more whether a commit has happened; opening it anew tells.
+/// The ledger stops if the outcome of a commit stays unknown; reopening the ledger resolves it.
 #[test]
 #[ignore = "postgresql: run by cargo xtask test --all"]
 fn a_commit_that_stays_unsettled_stops_the_ledger() {
@@ -301,14 +302,15 @@ fn a_commit_that_stays_unsettled_stops_the_ledger() {
     proxy.refuse_after_cut();
     let error = ledger.commit(6, &event(1.5), b"six").unwrap_err();
     let words = error.to_string();
-    assert!(words.contains("may have happened or not"), "{words}");
+    assert!(words.contains("may or may not have been stored"), "{words}");
     assert_stopped(&mut ledger);
     let mut next = Ledger::open_in(&ledgers(&url), &charter()).unwrap();
     assert_eq!(next.stored(6).unwrap().as_deref(), Some(&b"six"[..]));
     next.commit(7, &event(1.5), b"").unwrap();
 }
 
-/// The server is killed again and again while a ledger is written: what was acknowledged is there, once.
+/// The server is killed repeatedly while a ledger is written: acknowledged releases are stored
+/// once.
 #[test]
 #[ignore = "postgresql: run by cargo xtask test --all"]
 fn database_killed() {

@@ -1,7 +1,7 @@
-//! INV-15: what somebody changed by other means is found and named, as far as a chain of hashes can see it.
+//! INV-15: changes made by other means are found and named, as far as a hash chain can detect them.
 #![expect(clippy::unwrap_used, reason = "helpers of tests: a failure is the test's")]
 
-mod common;
+use crate::common;
 
 use std::path::Path;
 
@@ -10,20 +10,20 @@ use common::store::{Left, ROUNDS, Store};
 use fedbo_ledger::{Ledger, LedgerError, verify};
 use rusqlite::Connection;
 
-/// Each change that is made with SQLite's own means is found by the chain, and named.
+/// The hash chain finds and names each change made with SQLite's own means.
 #[test]
 fn each_kind_of_tampering_is_named() {
     let store = Store::new(Left::Closed);
     const SWAP: &str = "UPDATE entries SET release = CASE seq WHEN 1 THEN (SELECT release FROM entries WHERE seq = 2)
                         WHEN 2 THEN (SELECT release FROM entries WHERE seq = 1) ELSE release END";
     for (sql, expected) in [
-        ("UPDATE entries SET release = x'00' WHERE seq = 2", "entry 2: it does not have its hash"),
+        ("UPDATE entries SET release = x'00' WHERE seq = 2", "entry 2: it does not match its hash"),
         (
             "UPDATE entries SET event = (SELECT event FROM entries WHERE seq = 4) WHERE seq = 1",
-            "entry 1: it does not have its hash",
+            "entry 1: it does not match its hash",
         ),
-        ("UPDATE entries SET round = 9 WHERE seq = 4", "entry 4: it does not have its hash"),
-        (SWAP, "entry 1: it does not have its hash"),
+        ("UPDATE entries SET round = 9 WHERE seq = 4", "entry 4: it does not match its hash"),
+        (SWAP, "entry 1: it does not match its hash"),
         ("DELETE FROM entries WHERE seq = 2", "entry 3: expected entry 2"),
         ("DELETE FROM entries WHERE seq = 1", "entry 2: it does not follow from entry 0"),
         (
@@ -35,12 +35,15 @@ fn each_kind_of_tampering_is_named() {
             "INSERT INTO entries VALUES (5, zeroblob(32), 9, x'01', x'', zeroblob(32))",
             "entry 5: it does not follow from entry 4",
         ),
-        ("UPDATE charter SET epsilon = 2e9", "its charter does not have its hash"),
-        ("UPDATE charter SET config = x'00'", "its charter does not have its hash"),
-        ("UPDATE charter SET hash = zeroblob(32)", "its charter does not have its hash"),
-        ("UPDATE charter SET delta = 2", "its charter has a budget, mode or accountant"),
-        ("UPDATE charter SET mode = 'plain'", "its charter has a budget, mode or accountant"),
-        ("UPDATE charter SET epsilon = 9e999", "its charter has a budget"),
+        ("UPDATE charter SET epsilon = 2e9", "its charter does not match its hash"),
+        ("UPDATE charter SET config = x'00'", "its charter does not match its hash"),
+        ("UPDATE charter SET hash = zeroblob(32)", "its charter does not match its hash"),
+        ("UPDATE charter SET delta = 2", "its charter has an invalid budget, mode or accountant"),
+        (
+            "UPDATE charter SET mode = 'plain'",
+            "its charter has an invalid budget, mode or accountant",
+        ),
+        ("UPDATE charter SET epsilon = 9e999", "its charter has an invalid budget"),
         ("DELETE FROM charter", "it has no charter"),
         ("DELETE FROM writer", "it has no fencing token"),
         ("DROP TABLE entries", "table entries is missing"),
@@ -48,7 +51,7 @@ fn each_kind_of_tampering_is_named() {
         ("CREATE TABLE more (x)", "table more does not belong here"),
         (
             "PRAGMA writable_schema = ON; UPDATE sqlite_schema SET sql = replace(sql, 'seq > 0', 'seq > 1')",
-            "as this version",
+            "the layout of this version",
         ),
     ] {
         let path = store.put(&store.file, &[]);
@@ -86,7 +89,7 @@ fn each_kind_of_tampering_is_named() {
     }
 }
 
-/// A history that is forged whole, with hashes that fit, is a clean one: only a known head tells.
+/// A completely forged history with matching hashes verifies; only a known head reveals it.
 #[test]
 fn what_a_chain_cannot_see_a_known_head_does() {
     let store = Store::new(Left::Closed);

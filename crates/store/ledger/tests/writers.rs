@@ -1,7 +1,5 @@
-//! INV-13, INV-15: one writer at a time, and no older state in silence.
-#![expect(clippy::unwrap_used, reason = "helpers of tests: a failure is the test's")]
-
-mod common;
+//! INV-13, INV-15: one writer at a time, and a rollback to an older state is detected.
+use crate::common;
 
 use std::time::{Duration, Instant};
 
@@ -32,7 +30,7 @@ fn one_process_at_a_time_and_the_next_at_once() {
             error,
             LedgerError::Held { path: path.clone(), by: format!("process {}", child.id()) }
         );
-        // Reading is for everybody.
+        // Reading needs no lock.
         assert_eq!(verify(&path, None).unwrap().problems, []);
         assert_eq!(read(&path).unwrap().n_releases(), 0);
         child.kill().unwrap();
@@ -46,7 +44,7 @@ fn one_process_at_a_time_and_the_next_at_once() {
     }
 }
 
-/// Without its lock, the token inside the transaction keeps an older writer out.
+/// Without the lock, the token inside the transaction refuses an older writer.
 #[test]
 fn an_older_writer_is_fenced_out() {
     let folder = quick_folder();
@@ -63,7 +61,7 @@ fn an_older_writer_is_fenced_out() {
     assert!(files(folder.path()).iter().all(|(_, bytes)| !contains(bytes, b"from-the-old-one")));
 }
 
-/// A copy that is sound by itself but older, or another history, is found by a head that was kept.
+/// A saved head reveals a copy that is sound but older, or a different history.
 #[test]
 fn an_older_copy_is_found_by_a_known_head() {
     let folder = quick_folder();
@@ -78,8 +76,8 @@ fn an_older_copy_is_found_by_a_known_head() {
     assert_eq!(older.contains(&head), Ok(false));
     let problems = |known: &Head| verify(&at("b.db"), Some(known)).unwrap().problems;
     let text = problems(&head)[0].to_string();
-    assert!(text.contains("ends at entry 1, before the head 2:"), "{text}");
-    // What the copy alone shows is that it is sound.
+    assert!(text.contains("ends at entry 1, before the known head 2:"), "{text}");
+    // Verification alone finds the copy sound.
     assert_eq!(verify(&at("b.db"), None).unwrap().problems, []);
     older.commit(1, &event(2.0), b"another one").unwrap();
     older.commit(2, &event(2.0), b"two").unwrap();

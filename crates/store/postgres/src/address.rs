@@ -1,4 +1,4 @@
-//! The address of a PostgreSQL database, and what of it may be shown.
+//! The address of a PostgreSQL database, and its form without secrets.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -10,41 +10,43 @@ use postgres::config::{Host, SslMode};
 
 const SCHEMES: [&str; 2] = ["postgresql://", "postgres://"];
 
-/// A PostgreSQL database: `postgresql://USER@HOST:PORT/DATABASE?key=value`, as other programs write it too.
+/// A PostgreSQL database: `postgresql://USER@HOST:PORT/DATABASE?key=value`, the format of libpq.
 ///
-/// Keys are those of libpq as far as the crate `postgres` knows them, and `sslmode` also takes `verify-full`, with
-/// `sslrootcert=FILE` for a certificate authority that the system does not know. A server on another host is named with
-/// `verify-full` or not at all. A password may be part of it, but is never shown.
+/// Supports the libpq keys that the crate `postgres` supports. In addition, `sslmode` accepts
+/// `verify-full`, with `sslrootcert=FILE` for a certificate authority unknown to the system. A
+/// server on another host requires `verify-full`. The address may contain a password, which is
+/// never shown.
 #[derive(Clone, PartialEq, Eq)]
 pub struct PostgresAddress {
-    /// The address as the crate `postgres` reads it; it may hold a password.
+    /// The address in the form that the crate `postgres` parses; may contain a password.
     url: String,
     trust: TlsTrust,
     shown: String,
 }
 
-/// The certificates that are accepted from a server that speaks TLS.
+/// The certificates that are accepted from a server over TLS.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum TlsTrust {
-    /// All: what is sent is encrypted, to whom is not known. This is libpq's meaning of `prefer` and `require`.
+    /// All certificates: the connection is encrypted, but the server is not authenticated, as with
+    /// libpq's `prefer` and `require`.
     Anyone,
-    /// Those that the system's authorities signed for this host.
+    /// Certificates signed for this host by one of the system's authorities.
     System,
-    /// Those that an authority in this file signed for this host.
+    /// Certificates signed for this host by an authority in this file.
     File(PathBuf),
 }
 
 impl PostgresAddress {
-    /// Returns true if a text is meant as such an address.
+    /// Returns true if a text is intended as a PostgreSQL address.
     pub fn is_postgres_address(text: &str) -> bool {
         let scheme = text.split(':').next().unwrap_or_default().to_lowercase();
         text.contains(':') && matches!(&*scheme, "postgresql" | "postgres")
     }
 
-    /// Reads an address.
+    /// Parses an address.
     ///
     /// # Errors
-    /// What is wrong with it, in words without its password.
+    /// A message that describes the problem and does not contain the password.
     pub fn parse(text: &str) -> Result<Self, String> {
         if !SCHEMES.iter().any(|scheme| text.starts_with(scheme)) {
             return Err("it begins with postgresql://".to_owned());
@@ -54,13 +56,13 @@ impl PostgresAddress {
         let config: Config = url.parse().map_err(|error| in_words(&error, text))?;
         if config.get_password() == Some(b"***") {
             return Err(
-                "*** stands for a password that was not shown; write it, or leave it out and set PGPASSWORD"
+                "*** replaces a hidden password; write the password, or omit it and set PGPASSWORD"
                     .to_owned(),
             );
         }
         if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
             return Err(
-                "it names no host; for a server of this machine write localhost, or add ?host= and the folder of its socket"
+                "it names no host; for a server on this machine use localhost, or add ?host= with the folder of its socket"
                     .to_owned(),
             );
         }
@@ -70,16 +72,17 @@ impl PostgresAddress {
         let trust = tls.trust()?;
         if trust == TlsTrust::Anyone && !is_on_this_machine(&config) {
             return Err(
-                "the server is on another host, and whoever is on the way there could answer in its place: add \
-                 sslmode=verify-full after a ? or &, and sslrootcert=FILE with it for an authority of your own; a server of this \
-                 machine is localhost, 127.0.0.1 or the folder of its socket"
+                "the server is on another host, and another machine on the route could answer in \
+                 its place; add sslmode=verify-full after a ? or &, with sslrootcert=FILE for an \
+                 authority of your own; a server on this machine is localhost, 127.0.0.1 or the \
+                 folder of its socket"
                     .to_owned(),
             );
         }
         Ok(Self { url, trust, shown })
     }
 
-    /// The same with a relative file of certificates taken as seen from `folder`.
+    /// Returns a copy with a relative certificate path resolved against `folder`.
     #[must_use]
     pub fn relative_to(&self, folder: &Path) -> Self {
         let mut address = self.clone();
@@ -93,16 +96,16 @@ impl PostgresAddress {
         &self.trust
     }
 
-    /// Returns the settings of the connection, without what the environment knows.
+    /// Returns the settings of the connection, without those from the environment.
     ///
     /// # Errors
-    /// None for an address that was read; in words.
+    /// A message; never fails for an address that was parsed.
     pub(crate) fn config(&self) -> Result<Config, String> {
         let mut config: Config = self.url.parse().map_err(|error| in_words(&error, &self.shown))?;
         if self.trust != TlsTrust::Anyone {
             config.ssl_mode(SslMode::Require);
         }
-        // No server speaks TLS on a socket of its machine, and none needs to.
+        // PostgreSQL does not support TLS on Unix sockets, which need none.
         if config.get_hostaddrs().is_empty() && config.get_hosts().iter().all(is_socket) {
             config.ssl_mode(SslMode::Disable);
         }
@@ -110,10 +113,10 @@ impl PostgresAddress {
     }
 }
 
-/// A text that is no address of a database. The text is shown without its password.
+/// A text that is not a database address. The message shows it without its password.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{shown:?} is no address of a PostgreSQL database (postgresql://USER@HOST/DATABASE): {cause}"
+    "{shown:?} is not the address of a PostgreSQL database (postgresql://USER@HOST/DATABASE): {cause}"
 )]
 pub struct AddressUnreadable {
     shown: String,
@@ -129,24 +132,24 @@ impl std::str::FromStr for PostgresAddress {
 }
 
 impl fmt::Display for PostgresAddress {
-    /// Without its password.
+    /// Formats the address without its password.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.shown)
     }
 }
 
 impl fmt::Debug for PostgresAddress {
-    /// Without its password.
+    /// Formats the address without its password.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("PostgresAddress").field(&self.shown).finish()
     }
 }
 
-/// Returns true if all servers are on this machine, so that nobody can be on the way to any of them.
+/// Returns true if all servers are on this machine, so that no traffic crosses a network.
 fn is_on_this_machine(config: &Config) -> bool {
     let addresses = config.get_hostaddrs();
     if !addresses.is_empty() {
-        return addresses.iter().all(IpAddr::is_loopback); // hosts are then names for certificates alone
+        return addresses.iter().all(IpAddr::is_loopback); // hosts then only name certificates
     }
     config.get_hosts().iter().all(|host| match host {
         Host::Tcp(name) => {
@@ -168,7 +171,7 @@ pub(crate) fn is_socket(_: &Host) -> bool {
     false
 }
 
-/// The keys that the crate `postgres` does not know.
+/// The TLS keys that the crate `postgres` does not support.
 #[derive(Default)]
 struct TlsKeys {
     verifies: bool,
@@ -186,7 +189,7 @@ impl TlsKeys {
     }
 }
 
-/// Takes the keys that are ours out of an address.
+/// Splits the TLS keys off an address.
 fn without_tls_keys(text: &str) -> Result<(String, TlsKeys), String> {
     let mut keys = TlsKeys::default();
     let Some((start, query)) = text.split_once('?') else {
@@ -216,11 +219,12 @@ fn without_tls_keys(text: &str) -> Result<(String, TlsKeys), String> {
     Ok((url, keys))
 }
 
-/// An address as it may be shown: with `***` for its password. Takes rather too much for one, also in what is no address.
+/// Returns an address with its password replaced by `***`. Also works for invalid addresses, and
+/// masks too much rather than too little.
 #[must_use]
 pub fn masked(text: &str) -> String {
     let mut whole = text.to_owned();
-    // The last @ ends what stands before the host, whatever characters a password forgets to escape.
+    // The credentials end at the last `@`, even if a password contains unescaped characters.
     if let Some((scheme, after)) = text.split_once("://")
         && let Some((credentials, host)) = after.rsplit_once('@')
         && let Some((user, _)) = credentials.split_once(':')
@@ -242,18 +246,20 @@ pub fn masked(text: &str) -> String {
     shown + rest
 }
 
-/// Returns true if what stands before a value ends in the key of a password, whose letters may be escaped.
+/// Returns true if the text before a value ends in the key of a password, which may be
+/// percent-encoded.
 fn is_password_key(before: &str) -> bool {
     let read = percent_decode_str(before).decode_utf8_lossy();
     let read = read.to_ascii_lowercase();
-    // A key of an address that is mistyped for one counts too.
+    // A misspelled key of an address counts too.
     let key = read.rsplit_once(['?', '&']).map_or("", |(_, key)| key);
     let is_like_one = ["pass", "pwd", "secret"].iter().any(|part| key.contains(part));
     read.ends_with("password") || (is_like_one && !key.contains(char::is_whitespace))
 }
 
-/// Returns the message of the crate `postgres` about an address. It may quote a part of a password that is not escaped,
-/// so an address that seems to hold one gets a general message instead.
+/// Returns the error message of the crate `postgres` about an address. That message may quote a
+/// part of an unescaped password, so an address that seems to contain one gets a general message
+/// instead.
 fn in_words(error: &postgres::Error, text: &str) -> String {
     let cause = std::error::Error::source(error).map(ToString::to_string);
     match cause {
@@ -333,8 +339,8 @@ mod tests {
         assert_eq!(config.get_ssl_mode(), SslMode::Disable);
     }
 
-    /// An attacker on the way to another host could answer in the server's place, and be told the password and
-    /// everything that is stored.
+    /// A man in the middle could otherwise impersonate the server, and receive the password and all
+    /// stored data.
     #[test]
     fn a_server_on_another_host_is_verified_or_refused() {
         for server in [

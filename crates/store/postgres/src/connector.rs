@@ -1,4 +1,4 @@
-//! The making of connections, and the servers that are refused.
+//! Connecting to a server, and refusing unsafe servers.
 
 use std::fmt;
 use std::time::Duration;
@@ -8,19 +8,20 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 
 use crate::{PostgresAddress, Problem, password, tls};
 
-/// The longest time that one attempt to connect may take, unless the address says otherwise.
+/// Timeout of one connection attempt, unless the address sets another.
 const CONNECT: Duration = Duration::from_secs(5);
-/// The time after which a silent server is asked for a sign of life. It counts as gone if the answer takes as long
-/// again.
+/// Idle time before a keepalive probe is sent. The connection is lost if the probes remain
+/// unanswered for the same time again.
 const SILENCE: Duration = Duration::from_secs(10);
-/// Oldest server whose SQL has all that is used here.
+/// Oldest server version that supports the SQL used here.
 const OLDEST: i64 = 130_000;
 
-/// For the session: wait for a lock at most this long; and let others go on when this process stops amid a transaction.
+/// Session settings: wait for a lock at most this long, and release the locks if this process stops
+/// inside a transaction.
 const SETTINGS: &str = "SET lock_timeout = '30s'; SET idle_in_transaction_session_timeout = '10s'; \
      SET search_path = pg_catalog, pg_temp";
 
-/// Makes connections to one database.
+/// Opens connections to one database.
 pub struct Connector {
     config: Config,
     tls: MakeRustlsConnect,
@@ -35,10 +36,11 @@ impl fmt::Debug for Connector {
 }
 
 impl Connector {
-    /// Reads the address, and the password where the environment knows it. Connects to nothing.
+    /// Reads the address, and the password from the environment if the address has none. Does not
+    /// connect.
     ///
     /// # Errors
-    /// [`Problem::Refused`]: certificates or a password file that cannot be used.
+    /// [`Problem::Refused`] if certificates or a password file cannot be used.
     pub fn new(address: &PostgresAddress) -> Result<Self, Problem> {
         let mut config = address.config().map_err(Problem::Refused)?;
         password::add(&mut config, |name| std::env::var_os(name)).map_err(Problem::Refused)?;
@@ -50,10 +52,10 @@ impl Connector {
         })
     }
 
-    /// A new connection to a server that keeps what it acknowledges.
+    /// Opens a connection to a server with settings that make acknowledged commits durable.
     ///
     /// # Errors
-    /// If there is no such server, it is too old, or it may lose what it acknowledged.
+    /// If the server cannot be reached, is too old, or may lose acknowledged commits.
     pub fn connect(&self) -> Result<Client, Problem> {
         let mut client = self.connect_unchecked()?;
         let row = client.query_typed_one(
@@ -72,29 +74,30 @@ impl Connector {
         let encoding: String = row.try_get(2)?;
         if encoding != "UTF8" {
             return Err(Problem::Refused(format!(
-                "the database's encoding is {encoding}, which does not know all characters; create one with createdb \
-                 --encoding=UTF8 --template=template0"
+                "the database's encoding is {encoding}, which does not support all characters; \
+                 create a database with createdb --encoding=UTF8 --template=template0"
             )));
         }
         let commit = check_settings(row.try_get(3)?, row.try_get(4)?, row.try_get(5)?)?;
         client.batch_execute(SETTINGS)?;
-        // What waits for less than this server's disk and its standbys is raised; what waits for more stays.
+        // A weaker setting (no wait for the local disk or the standbys) is raised to `on`; a
+        // stronger one is kept.
         if commit != "remote_apply" {
             client.batch_execute("SET synchronous_commit = on")?;
         }
         Ok(client)
     }
 
-    /// A new connection to a server of any version and settings, for what others keep there.
+    /// Opens a connection to a server of any version and settings, for the data of other programs.
     ///
     /// # Errors
-    /// If there is no such server.
+    /// If the server cannot be reached.
     pub fn connect_unchecked(&self) -> Result<Client, Problem> {
         Ok(self.config.connect(self.tls.clone())?)
     }
 }
 
-/// Sets what the address leaves open.
+/// Sets the defaults for options that the address leaves open.
 fn complete(config: &mut Config) {
     if config.get_keepalives_idle() == Config::new().get_keepalives_idle() {
         config.keepalives_idle(SILENCE);
@@ -116,11 +119,11 @@ fn complete(config: &mut Config) {
     }
 }
 
-/// Refuses settings with which what is acknowledged may be lost: `fsync`, `full_page_writes`, `synchronous_commit`; returns the last
-/// one.
+/// Refuses values of `fsync`, `full_page_writes` or `synchronous_commit` that may lose acknowledged
+/// commits; returns `synchronous_commit`.
 ///
 /// # Errors
-/// [`Problem::Unsafe`] with the name of one that is off.
+/// [`Problem::Unsafe`] with the name of the setting that is off.
 pub fn check_settings(fsync: String, pages: String, commit: String) -> Result<String, Problem> {
     for (setting, value) in
         [("fsync", &fsync), ("full_page_writes", &pages), ("synchronous_commit", &commit)]

@@ -1,8 +1,8 @@
-//! PostgreSQL servers: how one is named, connected to, trusted, and what its errors mean to a user.
+//! PostgreSQL servers: addresses, connections, TLS trust, and messages for their errors.
 //!
-//! Decides which settings of a server are refused, how long one waits for a server that is away, and how a transaction whose
-//! answer was lost is taken up again. Knows nothing of what the tables hold. Start at [`PostgresAddress`] and [`Pool`], or at
-//! [`Connector`] for a single connection.
+//! Decides which server settings are refused, how long a call waits for an unreachable server, and
+//! how a transaction is retried if its answer was lost. Does not know the content of the tables.
+//! Start at [`PostgresAddress`] and [`Pool`], or at [`Connector`] for a single connection.
 
 mod address;
 mod connector;

@@ -1,4 +1,4 @@
-//! The password where an address has none: PGPASSWORD, or a line of a password file as libpq reads it.
+//! The password for an address without one: PGPASSWORD, or a libpq password file.
 
 use std::ffi::OsString;
 use std::io;
@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use postgres::Config;
 use postgres::config::Host;
 
-/// Gives `config` the password that the environment knows, if it has none.
+/// Sets the password of `config` from the environment, if it has none.
 ///
 /// # Errors
-/// A password file that cannot be read, or that others can read too; in words.
+/// A message, if a password file cannot be read or other users can read it.
 pub(crate) fn add(
     config: &mut Config,
     environment: impl Fn(&str) -> Option<OsString>,
@@ -41,7 +41,7 @@ pub(crate) fn add(
     Ok(())
 }
 
-/// The file's text; an error if other users may read it.
+/// Returns the file's text; fails if other users may read the file.
 fn read(path: &Path) -> io::Result<String> {
     #[cfg(unix)]
     {
@@ -55,7 +55,7 @@ fn read(path: &Path) -> io::Result<String> {
     std::fs::read_to_string(path)
 }
 
-/// The password of the first line that fits one of the hosts.
+/// Returns the password of the first line that matches one of the hosts.
 fn look_up(text: &str, config: &Config, user: &str) -> Option<String> {
     let database = config.get_dbname().unwrap_or(user);
     let ports = config.get_ports();
@@ -79,7 +79,7 @@ fn look_up(text: &str, config: &Config, user: &str) -> Option<String> {
     })
 }
 
-/// A host as a password file writes it.
+/// Returns a host in the notation of a password file.
 fn name(host: &Host) -> String {
     match host {
         Host::Tcp(name) => name.clone(),
@@ -88,7 +88,7 @@ fn name(host: &Host) -> String {
     }
 }
 
-/// The fields of a line, parted by colons; a backslash takes the meaning of what follows it.
+/// Splits a line at colons; a backslash escapes the next character.
 fn fields(line: &str) -> Vec<String> {
     let mut fields = vec![String::new()];
     let mut characters = line.chars();

@@ -1,4 +1,4 @@
-//! Connections that threads share, and the transactions on them.
+//! A pool of connections shared between threads, and transactions on them.
 
 use std::fmt;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -10,15 +10,16 @@ use postgres::{Client, IsolationLevel, Row, Transaction};
 use crate::schema::Found;
 use crate::{Connector, Layout, Patience, PostgresAddress, Problem, check_settings};
 
-/// The time for which a call waits for one of the connections.
+/// Longest wait for a free connection.
 const TURN: Duration = Duration::from_secs(10);
 
-/// The reason why a transaction ends early: a problem with the server, or what its caller found.
+/// The reason a transaction ends early: a problem with the server, or an error of the
+/// caller.
 #[derive(Debug)]
 pub enum Ended<E> {
-    /// With the server.
+    /// A problem with the server.
     Problem(Problem),
-    /// In words of the caller already; nothing was changed.
+    /// An error of the caller; the transaction changed nothing.
     Caller(E),
 }
 
@@ -34,26 +35,27 @@ impl<E> From<Problem> for Ended<E> {
     }
 }
 
-/// The reason why a database cannot be used for a layout.
+/// The reason a database cannot be used for a layout.
 #[derive(Debug)]
 pub enum PoolError {
-    /// The server.
+    /// A problem with the server.
     Problem(Problem),
-    /// There is nothing of ours.
+    /// The schema is absent or empty.
     Absent,
-    /// Somebody else's tables have the schema's name: which.
+    /// The schema contains tables of another program, listed by name.
     NotOurs(String),
-    /// The layout is of another version.
+    /// The layout has a different version.
     Version {
-        /// The database's.
+        /// The database's version.
         found: i64,
-        /// Ours.
+        /// This program's version.
         expected: i64,
     },
 }
 
-/// Connections to one database, opened when they are needed and anew when they were lost. Calls block, and must not be made on
-/// a thread that drives asynchronous tasks.
+/// Connections to one database, opened on demand and reopened after a loss.
+///
+/// Calls block and must not be made on a thread that drives asynchronous tasks.
 pub struct Pool {
     connector: Connector,
     place: String,
@@ -63,12 +65,12 @@ pub struct Pool {
 
 struct Idle {
     clients: Vec<Client>,
-    /// Connections that may be opened besides those that are, or are being used.
+    /// Number of connections that may still be opened, in addition to those idle or in use.
     n_left: usize,
 }
 
 impl fmt::Debug for Pool {
-    /// The address without its password.
+    /// Formats the address without its password.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Pool").field(&self.place).finish()
     }
@@ -80,7 +82,8 @@ impl Drop for Pool {
     }
 }
 
-/// Closes connections, on whatever thread: each drives a runtime of its own, which must not end on a thread of another.
+/// Closes connections on a separate thread. Each connection drives its own runtime, which must not
+/// be dropped on a thread of another runtime.
 pub fn close(clients: Vec<Client>) {
     if clients.is_empty() {
         return;
@@ -92,7 +95,7 @@ pub fn close(clients: Vec<Client>) {
 }
 
 impl Pool {
-    /// At most `n` connections, of which one is made now.
+    /// Opens a pool of at most `n` connections, one of them immediately.
     ///
     /// # Errors
     /// If the server cannot be used.
@@ -112,16 +115,16 @@ impl Pool {
         }
     }
 
-    /// The database's address, without a password.
+    /// Returns the database's address without a password.
     #[must_use]
     pub fn place(&self) -> &str {
         &self.place
     }
 
-    /// Checks a layout; with `creates` one that is missing is made.
+    /// Checks a layout; creates it if it is missing and `creates` is true.
     ///
     /// # Errors
-    /// If it is not there, or not ours.
+    /// If the layout is missing, or the schema belongs to another program.
     pub fn prepare(&self, layout: &Layout, creates: bool) -> Result<(), PoolError> {
         let mut client = self.take(None).map_err(PoolError::Problem)?;
         let found = layout.prepare(&mut client, creates);
@@ -134,10 +137,10 @@ impl Pool {
         }
     }
 
-    /// One transaction that changes nothing: all that `act` reads is of one moment.
+    /// Runs one read-only transaction: `act` sees a single snapshot.
     ///
     /// # Errors
-    /// What `act` returns, or a problem that lasts longer than `patience`.
+    /// The error of `act`, or a problem that lasts longer than `patience`.
     pub fn read<R, E>(
         &self,
         mut patience: Patience,
@@ -163,10 +166,11 @@ impl Pool {
         }
     }
 
-    /// One statement that is a transaction by itself, and may be run once more when its answer was lost: it then leads to the same.
+    /// Runs one idempotent statement as its own transaction. The statement is repeated if its
+    /// answer was lost.
     ///
     /// # Errors
-    /// What the server says; a problem that lasts longer than `patience`.
+    /// The error of the server, or a problem that lasts longer than `patience`.
     pub fn statement(
         &self,
         mut patience: Patience,
@@ -185,15 +189,16 @@ impl Pool {
         }
     }
 
-    /// One transaction that happens wholly or not at all, and is durable when this returns. `act` first takes the lock that
-    /// others who change the same take too.
+    /// Runs one atomic transaction, which is durable when this returns. `act` must first take the
+    /// lock that all writers of the same data take.
     ///
-    /// A transaction whose connection is lost before its commit has not happened, and is begun anew. When the answer to the commit is
-    /// lost, `act` is called with `true`: under its lock, so that what was under way has ended, it looks whether the change is there
-    /// before it makes it.
-    ///
+    /// If the connection is lost before the commit, the transaction has not happened and is
+    /// restarted. If the answer to the commit is lost, `act` is called with `true`: it must check,
+    /// under its lock, whether the change is already there before it repeats it. Under the lock,
+    /// the earlier transaction has ended.
     /// # Errors
-    /// What `act` returns; [`Problem::Unsettled`] if it is not known whether the change has happened; other problems if it has not.
+    /// The error of `act`; [`Problem::Unsettled`] if it is unknown whether the change has happened;
+    /// other problems if it has not.
     pub fn write<R, E>(
         &self,
         mut patience: Patience,
@@ -235,7 +240,7 @@ impl Pool {
             )?;
             check_settings(row.try_get(0)?, row.try_get(1)?, row.try_get(2)?)?;
             let result = act(&mut tx, *is_unsettled)?;
-            // Whatever was unsettled has been looked at under the lock.
+            // `act` has checked any unsettled commit under the lock.
             *is_unsettled = false;
             match tx.commit().map_err(Problem::from) {
                 Ok(()) => Ok(result),
@@ -249,7 +254,7 @@ impl Pool {
         self.settle(client, result)
     }
 
-    /// Gives a connection back, or forgets one that is gone.
+    /// Returns a connection to the pool, or drops a lost one.
     fn settle<R, E>(&self, client: Client, result: Result<R, Ended<E>>) -> Result<R, Ended<E>> {
         let is_lost = matches!(&result, Err(Ended::Problem(problem)) if problem.is_lost());
         self.give_back((!is_lost).then_some(client));
@@ -260,7 +265,8 @@ impl Pool {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A connection, new if none is idle. With `patience`, a server that is away is waited for.
+    /// Takes an idle connection or opens a new one. With `patience`, retries while the server is
+    /// unreachable.
     fn take(&self, mut patience: Option<&mut Patience>) -> Result<Client, Problem> {
         let until = Instant::now() + TURN;
         let mut idle = self.lock();
@@ -276,7 +282,8 @@ impl Pool {
             }
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                let words = "all connections to the server are in use; it answers too slowly";
+                let words =
+                    "all connections to the server are in use; the server answers too slowly";
                 return Err(Problem::Refused(words.to_owned()));
             }
             let waited = self.freed.wait_timeout(idle, left);

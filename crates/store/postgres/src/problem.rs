@@ -1,31 +1,32 @@
-//! The problems with a server, and their words for a user.
+//! Problems with a server, and their messages for users.
 
 use std::error::Error as _;
 use std::{fmt, io};
 
 use postgres::error::{DbError, SqlState};
 
-/// The operation during which something went wrong.
+/// The operation that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
-    /// Opening.
+    /// Opening a connection.
     Connect,
-    /// Reading.
+    /// Reading data.
     Read,
-    /// Changing something.
+    /// Changing data.
     Write,
 }
 
-/// Something that went wrong with a server, not yet put into words.
+/// A problem with a server that has not been turned into a message yet.
 #[derive(Debug)]
 pub enum Problem {
-    /// With the server, or on the way to it.
+    /// An error of the server, or of the connection to it.
     Server(postgres::Error),
-    /// Something cannot be used; in words.
+    /// Something cannot be used; the message says why.
     Refused(String),
-    /// A setting with which the server loses what it acknowledged.
+    /// A setting with which the server may lose acknowledged commits.
     Unsafe(&'static str),
-    /// The answer to a commit did not come, and the patience to find out what became of it is over.
+    /// The answer to a commit was lost, and its outcome could not be determined before the
+    /// deadline.
     Unsettled,
 }
 
@@ -40,16 +41,16 @@ impl fmt::Display for Problem {
         match self {
             Self::Server(error) => f.write_str(&words(error, Operation::Read, "its tables")),
             Self::Refused(message) => f.write_str(message),
-            Self::Unsafe(setting) => f.write_str(&unsafe_setting(setting, "what was acknowledged")),
+            Self::Unsafe(setting) => f.write_str(&unsafe_setting(setting, "acknowledged data")),
             Self::Unsettled => f.write_str(
-                "the connection was lost while the change was being stored, so it may have happened or not",
+                "the connection was lost while the change was being stored, so it may or may not have been stored",
             ),
         }
     }
 }
 
 impl Problem {
-    /// Returns true if the connection is gone, or none could be made for now: another one may work.
+    /// Returns true if the connection was lost or could not be made, so that a new one may work.
     #[must_use]
     pub fn is_lost(&self) -> bool {
         let Self::Server(error) = self else {
@@ -61,20 +62,22 @@ impl Problem {
         }
     }
 
-    /// Returns true if the server is there, but does not take connections yet or any more.
+    /// Returns true if the server is running but does not accept connections, because it is
+    /// starting up or shutting down.
     #[must_use]
     pub fn is_starting(&self) -> bool {
         matches!(self, Self::Server(error) if error.code() == Some(&SqlState::CANNOT_CONNECT_NOW))
     }
 
-    /// Returns true if the stored data are damaged: pages, the layout, or a value of another type than was stored.
+    /// Returns true if the stored data are damaged: pages, the layout, or a value of an unexpected
+    /// type.
     #[must_use]
     pub fn is_damage(&self) -> bool {
         matches!(self, Self::Server(error) if is_damage(error))
     }
 
-    /// Returns the message of the server or the system, and the way out. Details are left out: they may quote what is
-    /// stored. `schema` is that of the tables on which rights may be missing.
+    /// Returns the message of the server or the system, and what to do. Omits the server's details,
+    /// which may quote stored data. `schema` names the schema for errors about missing rights.
     #[must_use]
     pub fn words(&self, doing: Operation, schema: &str) -> String {
         match self {
@@ -86,31 +89,34 @@ impl Problem {
     }
 }
 
-/// Returns what a setting that is off may cost, and the way out; `kept` is what may be lost.
+/// Returns the danger of a setting that is off, and what to do; `kept` names the data that may be
+/// lost.
 #[must_use]
 pub fn unsafe_setting(setting: &str, kept: &str) -> String {
     let danger = match setting {
-        "full_page_writes" => "a power cut may damage all that is stored".to_owned(),
-        _ => format!("{kept} may be lost when its machine goes down"),
+        "full_page_writes" => "a power cut may damage all stored data".to_owned(),
+        _ => format!("{kept} may be lost if its machine crashes"),
     };
     let also = match setting {
         "synchronous_commit" => ", or for one user or database with ALTER ROLE or ALTER DATABASE",
         _ => "",
     };
     format!(
-        "the server's {setting} is off, so {danger}; whoever runs it turns it on with ALTER SYSTEM SET {setting} = on and \
-         then SELECT pg_reload_conf(){also}"
+        "the server's {setting} is off, so {danger}; its administrator can turn it on with ALTER \
+         SYSTEM SET {setting} = on and then SELECT pg_reload_conf(){also}"
     )
 }
 
-/// Returns true if the server ends the connection with this error, for a reason that may pass.
+/// Returns true if the server closes the connection with this error for a reason that may be
+/// temporary.
 fn ends_connection(said: &DbError) -> bool {
     use postgres::error::Severity::{Fatal, Panic};
     let is_fatal = match said.parsed_severity() {
         Some(severity) => matches!(severity, Fatal | Panic),
         None => matches!(said.severity(), "FATAL" | "PANIC"),
     };
-    // Who we are, which database, what we ask for: the same again would be refused again.
+    // A retry would fail again: authentication, unknown database, syntax or access, encoding,
+    // unsupported feature.
     let lasts = ["28", "3D", "42", "22", "0A"];
     is_fatal && !lasts.iter().any(|class| said.code().code().starts_with(class))
 }
@@ -119,7 +125,7 @@ fn system_error(error: &postgres::Error) -> Option<&io::Error> {
     error.source()?.downcast_ref()
 }
 
-/// Returns true if an error concerns the way to the server, not what was sent.
+/// Returns true if an error concerns the connection to the server, not the data sent.
 fn is_connection_error(error: &io::Error) -> bool {
     !matches!(
         error.kind(),
@@ -146,7 +152,7 @@ fn is_damage(error: &postgres::Error) -> bool {
     }
 }
 
-const GIVE_PASSWORD: &str = "give the password by PGPASSWORD or in ~/.pgpass, a line for this host, port, database and user";
+const GIVE_PASSWORD: &str = "set the password in PGPASSWORD, or in ~/.pgpass with a line for this host, port, database and user";
 
 fn words(error: &postgres::Error, doing: Operation, tables: &str) -> String {
     let Some(said) = error.as_db_error() else {
@@ -165,21 +171,24 @@ fn words(error: &postgres::Error, doing: Operation, tables: &str) -> String {
         SqlState::INVALID_CATALOG_NAME => "create it with createdb",
         SqlState::INSUFFICIENT_PRIVILEGE if doing == Operation::Connect => {
             return format!(
-                "{message}; to be laid out in a new database, a storage needs a user who may create a schema in it; after that, \
-                 one with USAGE on the schema and the rights on {tables}"
+                "{message}; creating the tables in a new database needs a user with the right to \
+                 create a schema, and later use needs USAGE on the schema and the rights on \
+                 {tables}"
             );
         }
         SqlState::INSUFFICIENT_PRIVILEGE => {
             return format!("{message}; ask its owner for the rights on {tables}");
         }
         SqlState::READ_ONLY_SQL_TRANSACTION => {
-            "it is a standby, or set to be read only; name the server that is written to"
+            "it is a standby or read-only; name the primary server"
         }
         SqlState::DISK_FULL => "make room on the server's disk",
         SqlState::LOCK_NOT_AVAILABLE => {
-            "another process has kept this study locked for 30 s; look at pg_stat_activity of the server"
+            "another process has kept this study locked for 30 s; check pg_stat_activity on the server"
         }
-        SqlState::TOO_MANY_CONNECTIONS => "end some, or raise its max_connections",
+        SqlState::TOO_MANY_CONNECTIONS => {
+            "end some connections, or raise the server's max_connections"
+        }
         _ => return message.to_owned(),
     };
     format!("{message}; {way}")

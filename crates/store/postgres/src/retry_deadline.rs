@@ -1,8 +1,8 @@
-//! The time for which a call goes on trying once its connection is lost.
+//! The retry deadline of a call after its connection was lost.
 
 use std::time::{Duration, Instant};
 
-/// The time for which to go on trying, from the first failure on.
+/// A retry deadline, measured from the first failure.
 #[derive(Clone, Copy, Debug)]
 pub struct Patience {
     length: Duration,
@@ -11,23 +11,23 @@ pub struct Patience {
 }
 
 impl Default for Patience {
-    /// Ten seconds: a server that is restarted is back by then.
+    /// Ten seconds, which is enough for a server to restart.
     fn default() -> Self {
         Self::of(Duration::from_secs(10))
     }
 }
 
 impl Patience {
-    /// This long; with none, one more attempt is made at once.
+    /// Retries for this long; with a zero length, exactly one immediate retry.
     #[must_use]
     pub fn of(length: Duration) -> Self {
         Self { length, until: None, pause: Duration::ZERO }
     }
 
-    /// Waits a little, the first time not at all.
+    /// Sleeps before the next attempt; the first retry is immediate.
     ///
     /// # Errors
-    /// The failure, when the patience is over.
+    /// The failure, once the deadline has passed.
     pub fn spend<F>(&mut self, failure: F) -> Result<(), F> {
         let now = Instant::now();
         let is_first = self.until.is_none();

@@ -1,24 +1,26 @@
-//! Layouts: a schema of one's own with a version.
+//! Layouts: tables in a separate schema with a version.
 
 use postgres::{Client, IsolationLevel, Transaction};
 
 use crate::Problem;
 
-/// Whoever lays out holds this advisory lock, so that two who begin at once do not both do it. It says "fedb".
+/// Advisory lock held while a layout is created, so that two processes do not both create it. The
+/// bytes spell "fedb".
 const LAYING_OUT: i64 = 0x6665_6462;
 
-/// Tables in a schema of their own. Its table `layout` holds the version and is made with them.
+/// Tables in a separate schema. The table `layout` in it holds the version and is created with
+/// them.
 #[derive(Clone, Copy, Debug)]
 pub struct Layout {
-    /// The schema.
+    /// The name of the schema.
     pub schema: &'static str,
     /// The version that this program reads and writes.
     pub version: i64,
-    /// The statements that make the tables.
+    /// The statements that create the tables.
     pub tables: &'static str,
 }
 
-/// The content of a database under the name of a schema.
+/// The content found under a schema's name.
 #[derive(Debug)]
 pub(crate) enum Found {
     Nothing { has_schema: bool },
@@ -27,7 +29,7 @@ pub(crate) enum Found {
 }
 
 impl Layout {
-    /// Makes the tables if there are none; what there is then.
+    /// Creates the tables if there are none and `creates` is true; returns the resulting content.
     pub(crate) fn prepare(&self, client: &mut Client, creates: bool) -> Result<Found, Problem> {
         let mut tx = client.transaction()?;
         let found = self.look(&mut tx)?;
@@ -38,7 +40,7 @@ impl Layout {
         let mut tx =
             client.build_transaction().isolation_level(IsolationLevel::ReadCommitted).start()?;
         tx.batch_execute(&format!("SELECT pg_advisory_xact_lock({LAYING_OUT})"))?;
-        // Somebody else may have been faster.
+        // Another process may have created the tables first.
         let Found::Nothing { has_schema } = self.look(&mut tx)? else {
             return self.look(&mut tx);
         };

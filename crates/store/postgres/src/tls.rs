@@ -1,4 +1,4 @@
-//! TLS trust roots: the system's, those of a file, or none, so that any certificate is accepted.
+//! TLS trust roots: those of the system, those in a file, or none to accept any certificate.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,10 +12,10 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 
 use crate::address::TlsTrust;
 
-/// Returns a maker of TLS connections with this trust.
+/// Returns a TLS connector with this trust.
 ///
 /// # Errors
-/// If certificates cannot be read, in words.
+/// A message, if certificates cannot be read.
 pub(crate) fn connector(trust: &TlsTrust) -> Result<MakeRustlsConnect, String> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
@@ -56,12 +56,13 @@ fn of_a_file(path: &Path) -> Result<RootCertStore, String> {
         roots.add(certificate).map_err(|error| failed(&error))?;
     }
     match roots.is_empty() {
-        true => Err(failed(&"it holds no certificate")),
+        true => Err(failed(&"it contains no certificate")),
         false => Ok(roots),
     }
 }
 
-/// Takes every certificate, as libpq does unless told otherwise; who holds its key must still prove it.
+/// Accepts every certificate, as libpq does by default; the server must still prove that it holds
+/// the private key.
 #[derive(Debug)]
 struct AcceptAnyCertificate(Arc<CryptoProvider>);
 

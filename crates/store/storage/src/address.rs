@@ -1,4 +1,4 @@
-//! The address of a storage, as a user writes it.
+//! The address of a storage, as written by users.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -13,27 +13,29 @@ use crate::{
     UpgradeReport, upgrade,
 };
 
-/// The place where studies are kept: `sqlite:FILE`, `postgresql://USER@HOST/DATABASE` or `memory:`. Shown without a
-/// password.
+/// The location of studies: `sqlite:FILE`, `postgresql://USER@HOST/DATABASE` or `memory:`.
+/// Formatted without a password.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Address {
-    /// This process's memory.
+    /// The memory of this process.
     Memory,
-    /// A file.
+    /// A SQLite file.
     Sqlite(PathBuf),
-    /// A database of a server.
+    /// A PostgreSQL database.
     Postgres(PostgresAddress),
 }
 
-/// Opens the storage at `address`. A file that cannot be written is opened for reading; then its first write fails with
-/// [`StorageError::Write`]. A PostgreSQL server's password is taken from the address, `PGPASSWORD` or a password file.
-/// `memory:` is a new and empty storage each time.
+/// Opens the storage at `address`.
+///
+/// A file that cannot be written is opened for reading; the first write then fails with
+/// [`StorageError::Write`]. The password for a PostgreSQL server comes from the address,
+/// `PGPASSWORD` or a password file. `memory:` creates a new empty storage on each call.
 ///
 /// # Errors
-/// [`StorageError::Absent`], [`StorageError::NotAStorage`], [`StorageError::Version`] and [`StorageError::Corrupt`] for
-/// what stands there, [`StorageError::Write`] and [`StorageError::Read`] for what the system refuses;
-/// [`StorageError::Connect`] and [`StorageError::Unsafe`] for a server that cannot be reached or may lose what it
-/// acknowledges.
+/// [`StorageError::Absent`], [`StorageError::NotAStorage`], [`StorageError::Version`] and
+/// [`StorageError::Corrupt`] for unusable content; [`StorageError::Write`] and
+/// [`StorageError::Read`] if the system refuses access; [`StorageError::Connect`] and
+/// [`StorageError::Unsafe`] for a server that cannot be reached or may lose acknowledged commits.
 pub fn open(address: &Address, mode: Mode) -> Result<Arc<dyn Storage>, StorageError> {
     match address {
         Address::Memory => Ok(Arc::new(MemoryStorage::new())),
@@ -42,8 +44,8 @@ pub fn open(address: &Address, mode: Mode) -> Result<Arc<dyn Storage>, StorageEr
     }
 }
 
-/// Brings the storage at `address` up to date with this program: a file by [`upgrade`], which keeps a copy; a PostgreSQL database
-/// in one transaction.
+/// Upgrades the storage at `address` to this program's version: a file by [`upgrade`], which keeps
+/// a copy; a PostgreSQL database in one transaction.
 ///
 /// # Errors
 /// As for [`upgrade`] and [`PostgresStorage::upgrade`]; [`StorageError::Absent`] for `memory:`.
@@ -56,7 +58,7 @@ pub fn upgrade_at(address: &Address) -> Result<UpgradeReport, StorageError> {
 }
 
 impl Address {
-    /// The same with a relative file taken as seen from `folder`.
+    /// Returns a copy with a relative path resolved against `folder`.
     #[must_use]
     pub fn relative_to(&self, folder: &Path) -> Self {
         match self {
@@ -80,7 +82,7 @@ impl fmt::Display for Address {
 impl FromStr for Address {
     type Err = StorageError;
 
-    /// Reads `sqlite:FILE`, `postgresql://USER@HOST/DATABASE` or `memory:`.
+    /// Parses `sqlite:FILE`, `postgresql://USER@HOST/DATABASE` or `memory:`.
     fn from_str(text: &str) -> Result<Self, StorageError> {
         if text == "memory:" {
             return Ok(Self::Memory);
@@ -101,7 +103,7 @@ impl FromStr for Address {
     }
 }
 
-/// Returns a hint at the address that was probably meant.
+/// Suggests the probable intended address.
 fn hint(text: &str) -> String {
     let instead = |address: &str| format!("; did you mean {address:?}?");
     let (scheme, rest) = text.split_once(':').unwrap_or((text, ""));
@@ -113,7 +115,8 @@ fn hint(text: &str) -> String {
         let file = url.strip_prefix('/').unwrap_or(url);
         return match file {
             "" => String::new(),
-            // Three slashes and a relative file, four and an absolute one: so others write it.
+            // Other programs write a relative file with three slashes, and an absolute one with
+            // four.
             file => instead(&format!("sqlite:{file}")),
         };
     }

@@ -1,7 +1,8 @@
-//! Trials that survive: what is stored of a study, and where.
+//! Durable storage of studies and their trials.
 //!
-//! Decides when a trial is durable, who may evaluate it and who may tell it. Knows nothing of strategies, surrogates or
-//! objectives: a study's definition is a text to it. Start at [`open`] and [`Storage`], then [`Trial`].
+//! Decides when a trial is durable, which worker may evaluate it, and who may tell its outcome. Has
+//! no notion of strategies, surrogates or objectives; the definition of a study is opaque text.
+//! Start at [`open`] and [`Storage`], then [`Trial`].
 
 mod address;
 mod memory;

@@ -1,4 +1,4 @@
-//! Trials in this process's memory: gone when it ends.
+//! Trials in the memory of this process, lost when it ends.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
@@ -22,9 +22,9 @@ pub struct MemoryStorage {
 struct Study {
     record: StudyRecord,
     trials: Vec<Trial>,
-    /// Numbers of the trials that are waiting or running.
+    /// Numbers of the waiting and running trials.
     open: BTreeSet<u64>,
-    /// Numbers of the trials that have ended, in the order of telling.
+    /// Numbers of the told trials, in the order of telling.
     told: Vec<u64>,
     /// First trial of each encoding.
     encodings: HashMap<Vec<u8>, u64>,
@@ -32,20 +32,20 @@ struct Study {
 }
 
 impl fmt::Debug for MemoryStorage {
-    /// Its name only: observations stay out of logs.
+    /// Shows only the name, to keep observations out of logs.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("memory:")
     }
 }
 
 impl MemoryStorage {
-    /// An empty storage.
+    /// Creates an empty storage.
     pub fn new() -> Self {
         Self::default()
     }
 
     fn studies(&self) -> MutexGuard<'_, Vec<Study>> {
-        // Every change below is complete before it could panic.
+        // A poisoned lock is safe to use: no change below can panic halfway.
         self.studies.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -72,7 +72,8 @@ impl Study {
             .ok_or(StorageError::NoTrial { number, n_trials })
     }
 
-    /// Copies of the trials with these numbers, in their order; of the reports of those in `from_epochs` only the ones from there on.
+    /// Copies the trials with these numbers, in this order. For trials in `from_epochs`, copies
+    /// only the reports from that epoch on.
     fn copies<'a>(
         &self,
         numbers: impl Iterator<Item = &'a u64>,
@@ -96,7 +97,7 @@ impl Study {
         rules::heed(known_stops, || Ok(self.stops.last().cloned()))
     }
 
-    /// Takes up a trial, and returns its number.
+    /// Inserts a trial and returns its number.
     fn begin(&mut self, trial: Trial, new: &NewTrial) -> u64 {
         let number = trial.number;
         self.trials.push(trial);

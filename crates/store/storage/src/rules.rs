@@ -1,4 +1,4 @@
-//! The rules of what may happen to a trial: the same for every storage.
+//! The rules for changes of a trial, shared by all storages.
 
 use std::ops::ControlFlow;
 use std::time::Duration;
@@ -11,8 +11,8 @@ use crate::{
     TrialState, Worker,
 };
 
-/// Returns the reason to keep a new trial out of a study of `n_trials` trials; `None` if it may be added. `twin` looks
-/// for the first trial with the same encoding.
+/// Returns the reason to refuse a new trial in a study of `n_trials` trials; `None` if it may be
+/// added. `twin` finds the first trial with the same encoding.
 pub(crate) fn refusal<E: From<StorageError>>(
     new: &NewTrial,
     n_trials: u64,
@@ -41,7 +41,7 @@ fn check_finite(new: &NewTrial) -> Result<(), StorageError> {
     Ok(())
 }
 
-/// A trial that has ended elsewhere, as it was when it began.
+/// Returns a trial that has ended elsewhere, in its state before the end.
 pub(crate) fn begin_told(
     (new, told): &(NewTrial, Told),
     number: u64,
@@ -53,8 +53,8 @@ pub(crate) fn begin_told(
     Ok(trial)
 }
 
-/// Returns `Break` with the last stop of a study if it is later than those that a run knew when it began. `last` looks for it, and is not
-/// asked for a run that heeds none.
+/// Returns the last stop of a study as `Break` if it is later than the stops that a run knew at its
+/// start. `last` looks it up, and is not called for a run that ignores stops.
 pub(crate) fn heed<E>(
     known_stops: Option<u64>,
     last: impl FnOnce() -> Result<Option<Stop>, E>,
@@ -68,7 +68,7 @@ pub(crate) fn heed<E>(
     })
 }
 
-/// A new trial as it is stored. A time that is no number counts as none spent.
+/// Creates the stored form of a new trial. A non-finite proposal time counts as 0.
 pub(crate) fn begin(new: &NewTrial, number: u64, now_ms: i64) -> Trial {
     let mut trial = Trial {
         number,
@@ -89,14 +89,14 @@ pub(crate) fn begin(new: &NewTrial, number: u64, now_ms: i64) -> Trial {
     trial
 }
 
-/// The decision about a trial that somebody wants to claim.
+/// The decision about claiming a trial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Claim {
-    /// It is somebody's, or has ended.
+    /// The trial is held or has ended.
     Leave,
-    /// It may be taken.
+    /// The trial may be taken.
     Take,
-    /// It was begun too often: it is to be told as failed.
+    /// The trial has reached the maximum number of attempts and must be told as failed.
     GiveUp,
 }
 
@@ -113,12 +113,12 @@ pub(crate) fn claim(trial: &Trial, now_ms: i64) -> Claim {
     }
 }
 
-/// Returns true if a lease is over or its holder is gone.
+/// Returns true if a lease has expired or its holder is gone.
 fn is_free(holding: &TrialLease, now_ms: i64) -> bool {
     holding.until_ms.is_some_and(|until| until < now_ms) || holding.worker.is_gone()
 }
 
-/// Returns the outcome of a trial that was begun too often.
+/// Returns the outcome of a trial that has reached the maximum number of attempts.
 pub(crate) fn abandoned() -> Told {
     Told::Failed {
         kind: "abandoned".to_owned(),
@@ -128,7 +128,8 @@ pub(crate) fn abandoned() -> Told {
     }
 }
 
-/// Checks that `teller` may end the trial; returns `Ok(false)` if it has ended in just this way.
+/// Checks that `teller` may end the trial; returns `Ok(false)` if it has already ended with this
+/// outcome.
 pub(crate) fn may_finish(
     trial: &Trial,
     teller: TellAuthority<'_>,
@@ -164,10 +165,11 @@ fn is_last_report(trial: &Trial, epoch: u32, value: f64) -> bool {
         .is_some_and(|last| (last.epoch, last.value.to_bits()) == (epoch, value.to_bits()))
 }
 
-/// Checks that `teller` may add a report to the trial; returns `Ok(false)` if this report is there already. Of the
-/// trial's reports only those from this epoch on matter.
+/// Checks that `teller` may add a report to the trial; returns `Ok(false)` if the same report
+/// already exists. The trial needs to contain only its reports from this epoch on.
 ///
-/// Only the holder of a trial reports; a person only reports for a trial that was asked for by hand.
+/// Only the holder of a trial may report. A person may report only for a trial that was asked for
+/// by hand.
 pub(crate) fn may_report(
     trial: &Trial,
     teller: TellAuthority<'_>,
@@ -187,7 +189,9 @@ pub(crate) fn may_report(
             let told = told.to_string();
             return Err(StorageError::ToldOtherwise { number, told });
         }
-        (TrialState::Waiting, _) => return not_held("nobody: it waits to be asked for".to_owned()),
+        (TrialState::Waiting, _) => {
+            return not_held("nobody: it is waiting to be asked for".to_owned());
+        }
         (TrialState::Running(holding), TellAuthority::Worker(id)) if holding.worker.id == id => {}
         (TrialState::Running(holding), TellAuthority::Hand) if holding.worker.process.is_none() => {
         }
@@ -210,20 +214,20 @@ pub(crate) fn may_report(
     }
 }
 
-/// Returns the holder of a trial, in words.
+/// Describes the holder of a trial for messages.
 fn in_words(holding: &TrialLease) -> String {
     match &holding.worker.process {
-        Some(process) => format!("process {}, which evaluates it", process.pid),
-        None if holding.until_ms.is_some() => "another worker, by a lease".to_owned(),
-        None => "somebody who asked for it by hand".to_owned(),
+        Some(process) => format!("process {}, which is evaluating it", process.pid),
+        None if holding.until_ms.is_some() => "another worker with a lease".to_owned(),
+        None => "a user: it was asked for by hand".to_owned(),
     }
 }
 
-/// Checks that `teller` may end the trial or give it back.
+/// Checks that `teller` may end or release the trial.
 ///
-/// A person may do so to a trial that waits, whose lease is over, or whose holder is gone. A person may also do so to a
-/// trial without a lease unless its process is seen to live: to one that a person holds, and to one that a process of
-/// another machine held, about which nobody can ask.
+/// A person may do so if the trial waits, its lease has expired, or its holder is gone. A person
+/// may also do so for a trial without a lease, unless its process is known to be alive. These are
+/// trials held by a person, or by a process of another machine, whose state is unknown.
 pub(crate) fn may_change(
     trial: &Trial,
     teller: TellAuthority<'_>,
@@ -237,7 +241,7 @@ pub(crate) fn may_change(
         }
         (TrialState::Waiting, TellAuthority::Hand) => Ok(()),
         (TrialState::Waiting, TellAuthority::Worker(_)) => {
-            not_held("nobody: it was given back".to_owned())
+            not_held("nobody: it was released".to_owned())
         }
         (TrialState::Running(holding), TellAuthority::Worker(id)) if holding.worker.id == id => {
             Ok(())
@@ -252,7 +256,7 @@ pub(crate) fn may_change(
     }
 }
 
-/// The trial is `worker`'s from now on, for one more attempt, which has reported nothing yet.
+/// Gives the trial to `worker` for a new attempt, which has no reports yet.
 pub(crate) fn take(trial: &mut Trial, worker: &Worker, lease: Option<Duration>, now_ms: i64) {
     trial.state = TrialState::Running(TrialLease {
         worker: worker.clone(),
@@ -263,14 +267,14 @@ pub(crate) fn take(trial: &mut Trial, worker: &Worker, lease: Option<Duration>, 
     trial.reports.clear();
 }
 
-/// The trial has ended, as the `seq`-th one.
+/// Marks the trial as told at position `seq`.
 pub(crate) fn end(trial: &mut Trial, told: Told, seq: u64, now_ms: i64) {
     trial.state = TrialState::Told(told);
     trial.told_at_ms = Some(now_ms);
     trial.told_seq = Some(seq);
 }
 
-/// The trial waits again, as if its last attempt had not been.
+/// Returns the trial to the waiting state and discards its last attempt.
 pub(crate) fn release(trial: &mut Trial) {
     if let TrialState::Running(_) = trial.state {
         trial.state = TrialState::Waiting;
@@ -280,7 +284,8 @@ pub(crate) fn release(trial: &mut Trial) {
     }
 }
 
-/// Lengthens the lease of a trial that `worker` holds; whether that changes anything. A lease never gets shorter.
+/// Extends the lease of a trial that `worker` holds; returns true if it changed. A lease is never
+/// shortened.
 pub(crate) fn renew(trial: &mut Trial, worker: &str, lease: Duration, now_ms: i64) -> bool {
     let TrialState::Running(holding) = &mut trial.state else {
         return false;
@@ -294,7 +299,7 @@ pub(crate) fn renew(trial: &mut Trial, worker: &str, lease: Duration, now_ms: i6
     }
 }
 
-/// End of a lease that begins now.
+/// Returns the end of a lease that starts now.
 fn lease_end(now_ms: i64, lease: Duration) -> i64 {
     now_ms.saturating_add(i64::try_from(lease.as_millis()).unwrap_or(i64::MAX))
 }

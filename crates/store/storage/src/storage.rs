@@ -1,4 +1,4 @@
-//! The contract of every place where trials are kept.
+//! The contract that every storage of trials implements.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,18 +10,18 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Report, Told, Trial, Worker};
 
-/// The key of a study; valid in its storage only.
+/// The key of a study, valid only in its storage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct StudyKey(pub i64);
 
-/// A study as it is stored.
+/// A stored study.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StudyRecord {
-    /// Its key.
+    /// The key.
     pub key: StudyKey,
-    /// Its name, unique within the storage.
+    /// The name, unique within the storage.
     pub name: String,
-    /// Its definition, a text that the storage does not read; never changed once stored.
+    /// The definition, which the storage does not parse and never changes.
     pub definition: String,
 }
 
@@ -30,25 +30,26 @@ pub struct StudyRecord {
 pub struct NewTrial {
     /// The point to be tried.
     pub point: Point,
-    /// Equal for points that mean the same trial, different otherwise.
+    /// A canonical encoding of the point: equal if and only if two points mean the same trial.
     pub encoding: Vec<u8>,
     /// The source of the point.
     pub source: String,
-    /// Seconds that the proposal took.
+    /// Time to compute the proposal, in seconds.
     pub ask_seconds: f64,
-    /// The worker that evaluates it from now on, and the length of its lease (`None`: it is held until told). Without a
-    /// worker, the trial waits.
+    /// The worker that evaluates the trial from now on, and the length of its lease (`None`: held
+    /// until told). Without a worker, the trial waits.
     pub holder: Option<(Worker, Option<Duration>)>,
-    /// True if it is to be refused where the study has a trial with the same encoding.
+    /// If true, the trial is refused if the study already has one with the same encoding.
     pub unique: bool,
-    /// The number that it must get; `None` for any.
+    /// The required trial number; `None` accepts any.
     pub number: Option<u64>,
-    /// The number of trials that the study must not exceed.
+    /// Maximum number of trials in the study.
     pub limit: Option<u64>,
 }
 
 impl NewTrial {
-    /// A trial that waits for a worker, at a point that may have been tried before, in a study of any size.
+    /// Creates a trial that waits for a worker, without a uniqueness check or a limit on the
+    /// study's size.
     pub fn new(encoding: Vec<u8>, point: Point, source: impl Into<String>) -> Self {
         Self {
             point,
@@ -67,100 +68,106 @@ impl NewTrial {
 #[derive(Clone, Debug, PartialEq)]
 #[expect(clippy::large_enum_variant, reason = "made once a trial, and mostly of the large kind")]
 pub enum AddOutcome {
-    /// It is stored.
+    /// The trial is stored.
     Trial(Trial),
-    /// Its number is taken, or not yet due: somebody else asked meanwhile. Nothing is stored.
+    /// The required number is taken or not yet due, because of a concurrent caller. Nothing is
+    /// stored.
     Overtaken,
     /// Trial `number` has the same encoding. Nothing is stored.
     Duplicate {
         /// The earlier trial.
         number: u64,
     },
-    /// The study has as many trials as it may. Nothing is stored.
+    /// The study has reached its limit of trials. Nothing is stored.
     Full,
 }
 
 /// The state of a study that a worker needs to propose the next trial.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Snapshot {
-    /// Trials told after the given place in the order of telling, in that order.
+    /// Trials told after the given sequence number, in the order of telling.
     pub told: Vec<Trial>,
-    /// Trials that are waiting or running, in the order of asking.
+    /// Waiting and running trials, in the order of asking.
     pub open: Vec<Trial>,
-    /// Number of trials so far, of any state: the next one's number.
+    /// Total number of trials in any state, which is the number of the next trial.
     pub n_trials: u64,
 }
 
-/// The teller of a trial.
+/// The authority under which a trial is changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TellAuthority<'a> {
-    /// The worker with this token; it must hold the trial.
+    /// The worker with this token, which must hold the trial.
     Worker(&'a str),
-    /// A person; the trial must be waiting, or held without a lease by somebody who is not seen to live (a person, or a
-    /// process of another machine), or its holder must be gone or its lease over.
+    /// A person. The trial must be waiting, its lease must have expired, or its holder must be
+    /// gone. Alternatively, it must be held without a lease by a person or by a process not known
+    /// to be alive, for example on another machine.
     Hand,
 }
 
-/// The effect of a telling.
+/// The effect of telling a trial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TellOutcome {
-    /// The trial has ended, as the `seq`-th one.
+    /// The trial has ended.
     New {
-        /// Place in the order of telling, from 1.
+        /// Position in the order of telling, from 1.
         seq: u64,
     },
-    /// It had ended in the same way before; nothing is changed.
+    /// The trial had already ended with the same outcome; nothing changes.
     Already,
 }
 
 /// The effect of a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReportOutcome {
-    /// It is stored.
+    /// The report is stored.
     New,
-    /// The trial had reported this value at this epoch before; nothing is changed.
+    /// The trial had already reported this value at this epoch; nothing changes.
     Already,
 }
 
-/// A stop of a study: somebody's wish that those who tune it at that moment begin no further trial.
+/// A request to stop a study: the runs active at that time start no further trials.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stop {
-    /// Its place among the stops of its study, from 1. By it, and not by the clock, which may be set back, a run tells the stops
-    /// that came after its own beginning.
+    /// Position among the stops of the study, from 1. A run compares positions to find stops after
+    /// its own start, because the clock may be set back.
     pub seq: u64,
-    /// The time, in milliseconds since 1970.
+    /// The time in milliseconds since 1970.
     pub at_ms: i64,
-    /// The program that was used for it, in words: `fedbo stop`.
+    /// The program that made the request, for example `fedbo stop`.
     pub by: String,
 }
 
-/// A place where studies and their trials are kept.
+/// A store of studies and their trials.
 ///
-/// Every call is one transaction: it happens wholly or not at all, in one order for all callers. A durable storage
-/// returns from [`Storage::add`], [`Storage::add_told`], [`Storage::claim`], [`Storage::report`], [`Storage::finish`], [`Storage::release_trial`] and
-/// [`Storage::stop`] only when what they did survives a crash of the process and of the machine. Times are read from the storage's own clock, which may be set back.
-/// A call that fails with [`StorageError::Write`] has changed nothing that anybody sees, but a crash right after it may
-/// still bring the change to light: so tell again what could not be told, [`TellOutcome::Already`] is no mistake.
+/// Every call is one atomic transaction, and all callers see the same order of transactions. A
+/// durable storage returns from [`Storage::add`], [`Storage::add_told`], [`Storage::claim`],
+/// [`Storage::report`], [`Storage::finish`], [`Storage::release_trial`] and [`Storage::stop`] only
+/// when the change survives a crash of the process and of the machine. Times come from the
+/// storage's own clock, which may be set back.
+///
+/// A call that fails with [`StorageError::Write`] has made no visible change, but a crash right
+/// after it may still make the change appear. Retry a failed telling: [`TellOutcome::Already`] is
+/// not an error.
 pub trait Storage: Send + Sync + fmt::Debug {
-    /// Stores a study, or returns the one that has this name, whatever its definition.
+    /// Stores a study, or returns the existing one with this name, regardless of its definition.
     ///
     /// # Errors
     /// If the storage cannot be read or written.
     fn create(&self, name: &str, definition: &str) -> Result<StudyRecord, StorageError>;
 
-    /// All studies, in the order of their creation.
+    /// Returns all studies, in the order of their creation.
     ///
     /// # Errors
     /// If the storage cannot be read.
     fn studies(&self) -> Result<Vec<StudyRecord>, StorageError>;
 
-    /// All trials in the order of asking.
+    /// Returns all trials, in the order of asking.
     ///
     /// # Errors
     /// If the storage cannot be read, or has no such study.
     fn trials(&self, study: StudyKey) -> Result<Vec<Trial>, StorageError>;
 
-    /// Returns the trials that were told after the `after`-th telling, and those that are open.
+    /// Returns the trials told after the `after`-th telling, and the open trials.
     ///
     /// # Errors
     /// If the storage cannot be read, or has no such study.
@@ -168,8 +175,9 @@ pub trait Storage: Send + Sync + fmt::Debug {
         self.snapshot_from(study, after, &BTreeMap::new())
     }
 
-    /// The same for somebody who has seen reports of open trials: of those in `from_epochs`, by number, only the reports from this
-    /// epoch on. Cost grows with what is returned, not with what was seen.
+    /// Like [`Storage::snapshot`], but for a caller that has already read some reports:
+    /// `from_epochs` maps the number of an open trial to the first epoch to return. The cost grows
+    /// with the size of the result, not with the reports read before.
     ///
     /// # Errors
     /// As for [`Storage::snapshot`].
@@ -180,17 +188,17 @@ pub trait Storage: Send + Sync + fmt::Debug {
         from_epochs: &BTreeMap<u64, u32>,
     ) -> Result<Snapshot, StorageError>;
 
-    /// Adds a trial. Cost does not grow with the number of trials, but for the search of an index.
+    /// Adds a trial. Apart from an index search, the cost does not grow with the number of trials.
     ///
     /// # Errors
-    /// [`StorageError::NotFinite`] for a point with such a number; or if the storage cannot be written, or has no such
-    /// study.
+    /// [`StorageError::NotFinite`] for a point with an infinite number or NaN; or if the storage
+    /// cannot be written or has no such study.
     fn add(&self, study: StudyKey, trial: &NewTrial) -> Result<AddOutcome, StorageError> {
         Ok(unstopped(self.add_unless_stopped(study, trial, None)?))
     }
 
-    /// The same for a run that knew of the first `known_stops` stops when it began; `Break` with a later one, and nothing is added.
-    /// `None` heeds no stop.
+    /// Like [`Storage::add`], for a run that knew the first `known_stops` stops when it started. If
+    /// there is a later stop, returns it as `Break` and adds nothing. `None` ignores stops.
     ///
     /// # Errors
     /// As for [`Storage::add`].
@@ -201,18 +209,20 @@ pub trait Storage: Send + Sync + fmt::Debug {
         known_stops: Option<u64>,
     ) -> Result<ControlFlow<Stop, AddOutcome>, StorageError>;
 
-    /// Adds trials that have ended elsewhere, in this order: all of them, or none. What they demand of the study (a number, a limit, an
-    /// encoding of their own) is not looked at.
+    /// Adds trials that have ended elsewhere, in this order and all or none. Ignores their
+    /// constraints on the study ([`NewTrial::number`], [`NewTrial::limit`], [`NewTrial::unique`]).
     ///
     /// # Errors
-    /// [`StorageError::NotFinite`] for a point or an ending with such a number, [`StorageError::NotHeld`] for a trial that a process
-    /// holds, [`StorageError::NotReported`] for one that was stopped; or if the storage cannot be written, or has no such
-    /// study.
+    /// [`StorageError::NotFinite`] for a point or an outcome with an infinite number or NaN;
+    /// [`StorageError::NotHeld`] for a trial held by a process; [`StorageError::NotReported`] for a
+    /// stopped trial; or if the storage cannot be written or has no such study.
     fn add_told(&self, study: StudyKey, trials: &[(NewTrial, Told)]) -> Result<(), StorageError>;
 
-    /// Takes over the first trial that waits, or whose holder is gone or whose lease is over; it is then `worker`'s for
-    /// `lease`, and what an earlier attempt has reported goes. A trial that was begun [`ATTEMPTS_MAX`] times already is told as failed (`abandoned`) instead, and the
-    /// next one is looked at.
+    /// Claims the first trial that waits, has an expired lease, or has a holder that is gone.
+    /// `worker` then holds it for `lease`, and the reports of earlier attempts are deleted.
+    ///
+    /// A trial that was already started [`ATTEMPTS_MAX`] times is told as failed (`abandoned`)
+    /// instead, and the search continues.
     ///
     /// # Errors
     /// If the storage cannot be written, or has no such study.
@@ -225,8 +235,8 @@ pub trait Storage: Send + Sync + fmt::Debug {
         Ok(unstopped(self.claim_unless_stopped(study, worker, lease, None)?))
     }
 
-    /// The same for a run that knew of the first `known_stops` stops when it began; `Break` with a later one, and nothing is taken.
-    /// `None` heeds no stop.
+    /// Like [`Storage::claim`], for a run that knew the first `known_stops` stops when it started.
+    /// If there is a later stop, returns it as `Break` and claims nothing. `None` ignores stops.
     ///
     /// # Errors
     /// As for [`Storage::claim`].
@@ -238,20 +248,21 @@ pub trait Storage: Send + Sync + fmt::Debug {
         known_stops: Option<u64>,
     ) -> Result<ControlFlow<Stop, Option<Trial>>, StorageError>;
 
-    /// Lengthens the leases of all trials that the worker holds to `lease` from now; those that last longer stay. A lease
-    /// that is over counts as held until somebody else takes the trial.
+    /// Extends the leases of all trials that the worker holds to `lease` from now; longer leases
+    /// are kept. An expired lease can be renewed until another worker claims the trial.
     ///
     /// # Errors
     /// If the storage cannot be written, or has no such study.
     fn renew(&self, study: StudyKey, worker: &str, lease: Duration) -> Result<(), StorageError>;
 
-    /// Keeps what the holder of a trial reports as it trains. Reporting the same again is no mistake. Cost does not grow with the
-    /// number of earlier reports, but for the search of an index.
+    /// Stores an intermediate value from the holder of a trial. Repeating a report is not an error.
+    /// Apart from an index search, the cost does not grow with the number of earlier reports.
     ///
     /// # Errors
-    /// [`StorageError::NotFinite`], [`StorageError::EpochZero`], [`StorageError::NoTrial`]; [`StorageError::NotHeld`] if the
-    /// trial waits or is somebody else's by now; [`StorageError::ToldOtherwise`] if it has ended; [`StorageError::ReportOrder`]
-    /// if the epoch is not above the last one; or if the storage cannot be written.
+    /// [`StorageError::NotFinite`], [`StorageError::EpochZero`], [`StorageError::NoTrial`];
+    /// [`StorageError::NotHeld`] if the trial waits or has another holder;
+    /// [`StorageError::ToldOtherwise`] if it has ended; [`StorageError::ReportOrder`] if the epoch
+    /// is not above the last one; or if the storage cannot be written.
     fn report(
         &self,
         study: StudyKey,
@@ -260,12 +271,13 @@ pub trait Storage: Send + Sync + fmt::Debug {
         report: Report,
     ) -> Result<ReportOutcome, StorageError>;
 
-    /// Ends a trial. Telling the same again is no mistake, whoever does it.
+    /// Ends a trial. Repeating the same outcome is not an error, under any authority.
     ///
     /// # Errors
-    /// [`StorageError::NotFinite`], [`StorageError::NoTrial`], [`StorageError::NotHeld`] if it is somebody else's by now,
-    /// [`StorageError::NotReported`] if it is to be stopped elsewhere than at its last report,
-    /// [`StorageError::ToldOtherwise`] if it has ended in another way; or if the storage cannot be written.
+    /// [`StorageError::NotFinite`], [`StorageError::NoTrial`]; [`StorageError::NotHeld`] if the
+    /// trial has another holder; [`StorageError::NotReported`] if it is to be stopped at an epoch
+    /// other than its last report; [`StorageError::ToldOtherwise`] if it has ended with another
+    /// outcome; or if the storage cannot be written.
     fn finish(
         &self,
         study: StudyKey,
@@ -274,10 +286,11 @@ pub trait Storage: Send + Sync + fmt::Debug {
         told: &Told,
     ) -> Result<TellOutcome, StorageError>;
 
-    /// Lets a trial wait again; the attempt counts as not having happened, and what it has reported goes.
+    /// Returns a trial to the waiting state. The attempt does not count, and its reports are
+    /// deleted.
     ///
     /// # Errors
-    /// As for [`Storage::finish`]; a trial that has ended is [`StorageError::ToldOtherwise`].
+    /// As for [`Storage::finish`]; [`StorageError::ToldOtherwise`] if the trial has ended.
     fn release_trial(
         &self,
         study: StudyKey,
@@ -285,20 +298,20 @@ pub trait Storage: Send + Sync + fmt::Debug {
         teller: TellAuthority<'_>,
     ) -> Result<(), StorageError>;
 
-    /// Stops a study for those who tune it now; whoever begins later is not concerned. No trial changes.
+    /// Stops a study for all runs active now; later runs are not affected. No trial changes.
     ///
     /// # Errors
     /// If the storage cannot be written, or has no such study.
     fn stop(&self, study: StudyKey, by: &str) -> Result<Stop, StorageError>;
 
-    /// The last stop of a study; `None` if nobody ever stopped it.
+    /// Returns the last stop of a study; `None` if it was never stopped.
     ///
     /// # Errors
     /// If the storage cannot be read, or has no such study.
     fn last_stop(&self, study: StudyKey) -> Result<Option<Stop>, StorageError>;
 }
 
-/// The outcome of a call that heeds no stop.
+/// Unwraps the outcome of a call that ignores stops.
 fn unstopped<T>(outcome: ControlFlow<Stop, T>) -> T {
     match outcome {
         ControlFlow::Continue(outcome) => outcome,
@@ -308,72 +321,72 @@ fn unstopped<T>(outcome: ControlFlow<Stop, T>) -> T {
     }
 }
 
-/// The number of times that a trial may be begun: one whose evaluation takes its process down ten times is given up. A
-/// machine that is preempted now and then should not come near it.
+/// Maximum number of attempts of a trial: a trial whose evaluation crashes its process ten times is
+/// abandoned. A machine that is preempted occasionally should not reach this limit.
 pub const ATTEMPTS_MAX: u32 = 10;
 
-/// An error of a storage. `place` is its address or its file, never with a password.
+/// An error of a storage. `place` is its address or file, and never contains a password.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum StorageError {
-    /// The address is none.
+    /// The address is invalid.
     #[error(
         "storage = {address:?}, expected \"sqlite:FILE\", \"postgresql://USER@HOST/DATABASE\" or \"memory:\"{hint}"
     )]
     Address {
-        /// The address that was given.
+        /// The given address.
         address: String,
-        /// The address that was probably meant, with the mark that parts it from the rest; may be empty.
+        /// The probable intended address, preceded by a separator; may be empty.
         hint: String,
     },
-    /// There is no such storage, and it is not to be created.
+    /// The storage does not exist and is not to be created.
     #[error("{place}: there is no such storage")]
     Absent {
-        /// The storage's place.
+        /// The storage's address or file.
         place: String,
     },
-    /// The place holds something other than a storage of studies.
+    /// The place contains something other than a storage of studies.
     #[error("{place}: {message}")]
     NotAStorage {
-        /// The place.
+        /// The address or file.
         place: String,
-        /// A description of what it holds, and the way out.
+        /// A description of the content, and what to do.
         message: String,
     },
-    /// The layout is of another version.
+    /// The layout has a different version.
     #[error("{place}: its layout has version {found}, this program reads {expected}; {remedy}")]
     Version {
-        /// The storage's place.
+        /// The storage's address or file.
         place: String,
-        /// The version there.
+        /// The version found.
         found: i64,
-        /// Ours.
+        /// This program's version.
         expected: i64,
-        /// The way out.
+        /// A suggestion for the user.
         remedy: &'static str,
     },
-    /// The server cannot be reached, or lets us not in.
+    /// The server cannot be reached, or refuses the login.
     #[error("{place}: cannot connect: {message}")]
     Connect {
         /// The server.
         place: String,
-        /// The message of the system or the server, and the way out.
+        /// The message of the system or the server, and what to do.
         message: String,
     },
-    /// The server is set up so that what it acknowledges may be lost.
+    /// The server's settings may lose acknowledged commits.
     #[error("{place}: {message}")]
     Unsafe {
         /// The server.
         place: String,
-        /// The setting, what may happen, and the way out.
+        /// The setting, the danger, and what to do.
         message: String,
     },
-    /// A write is refused, for now or for good.
+    /// A write is refused, temporarily or permanently.
     #[error("{place}: cannot write: {message}")]
     Write {
-        /// The storage's place.
+        /// The storage's address or file.
         place: String,
-        /// The message of the system or the server, and the way out.
+        /// The message of the system or the server, and what to do.
         message: String,
     },
     /// The file is no longer where it was opened.
@@ -388,32 +401,32 @@ pub enum StorageError {
     /// A read is refused.
     #[error("{place}: cannot read: {message}")]
     Read {
-        /// The storage's place.
+        /// The storage's address or file.
         place: String,
         /// The message of the system or the server.
         message: String,
     },
-    /// The stored data contradict themselves.
+    /// The stored data are inconsistent.
     #[error("{place}: {message}")]
     Corrupt {
-        /// The storage's place.
+        /// The storage's address or file.
         place: String,
-        /// The problem, and the way out.
+        /// The problem, and what to do.
         message: String,
     },
-    /// A number that is to be stored is infinite or none.
+    /// A number to be stored is infinite or NaN.
     #[error("{what} is not finite; only finite numbers are stored")]
     NotFinite {
         /// The name of the number.
         what: String,
     },
-    /// There is no such study.
+    /// The study does not exist.
     #[error("the storage has no study with key {}", key.0)]
     NoStudy {
         /// The key.
         key: StudyKey,
     },
-    /// There is no such trial.
+    /// The trial does not exist.
     #[error(
         "there is no trial {number}; the study has {n_trials} so far, numbered from 0 (fedbo trials lists them)"
     )]
@@ -423,15 +436,15 @@ pub enum StorageError {
         /// Number of trials.
         n_trials: u64,
     },
-    /// Somebody else holds the trial.
+    /// Another holder has the trial.
     #[error("trial {number} is held by {holder}")]
     NotHeld {
         /// The trial.
         number: u64,
-        /// The holder, in words.
+        /// The holder, for messages.
         holder: String,
     },
-    /// A report is not above the last one.
+    /// The epoch of a report is not above the last one.
     #[error(
         "trial {number} has reported {:?} at epoch {} after {:?} at epoch {}; epochs must ascend",
         report.value, report.epoch, before.value, before.epoch
@@ -439,9 +452,9 @@ pub enum StorageError {
     ReportOrder {
         /// The trial.
         number: u64,
-        /// The report that is refused.
+        /// The refused report.
         report: Report,
-        /// The report at this epoch, else the last one.
+        /// The stored report at this epoch, otherwise the last report.
         before: Report,
     },
     /// A report names epoch 0.
@@ -450,7 +463,7 @@ pub enum StorageError {
         /// The trial.
         number: u64,
     },
-    /// A trial is to have been stopped where it did not report last.
+    /// A trial is to be stopped at an epoch that is not its last report.
     #[error(
         "trial {number} cannot have been stopped at epoch {epoch}: this is not its last report"
     )]
@@ -460,12 +473,12 @@ pub enum StorageError {
         /// The epoch.
         epoch: u32,
     },
-    /// The trial has ended in another way.
-    #[error("trial {number} has ended already with {told}")]
+    /// The trial has already ended with another outcome.
+    #[error("trial {number} has already ended with {told}")]
     ToldOtherwise {
         /// The trial.
         number: u64,
-        /// The outcome of the trial, in words.
+        /// The outcome of the trial, for messages.
         told: String,
     },
 }

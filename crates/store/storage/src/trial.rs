@@ -1,4 +1,4 @@
-//! One trial of a study, as it is stored.
+//! A stored trial of a study.
 
 use std::fmt;
 
@@ -7,36 +7,36 @@ use serde::{Deserialize, Serialize};
 
 use crate::Worker;
 
-/// A trial: a point that was asked for, and what became of it.
+/// A trial: a proposed point and its outcome.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Trial {
-    /// Its place in the order of asking, from 0, without gaps within a study.
+    /// Position in the order of asking, from 0, without gaps within a study.
     pub number: u64,
-    /// The point that is tried.
+    /// The point to evaluate.
     pub point: Point,
-    /// The source of its point: `initial`, `own`, `random`, `enqueued`, …; where the point of a failed trial is
-    /// evaluated again, also the number of that trial, as in `own, retry of 7`.
+    /// The source of the point: `initial`, `own`, `random`, `enqueued`, …. A retry of a failed
+    /// trial also has the number of that trial: `own, retry of 7`.
     pub source: String,
     /// The state of the trial.
     pub state: TrialState,
-    /// The number of times that somebody began to evaluate it.
+    /// Number of times that an evaluation was started.
     pub attempts: u32,
-    /// The time when it was asked for, in milliseconds since 1970 by the storage's clock.
+    /// The time of asking, in milliseconds since 1970 by the storage's clock.
     pub asked_at_ms: i64,
-    /// The time when its last evaluation began, in the same unit.
+    /// The start of the last evaluation, in the same unit.
     pub started_at_ms: Option<i64>,
-    /// The time when it was told, in the same unit.
+    /// The time of telling, in the same unit.
     pub told_at_ms: Option<i64>,
-    /// Its place in the order of telling, from 1, without gaps within a study.
+    /// Position in the order of telling, from 1, without gaps within a study.
     pub told_seq: Option<u64>,
-    /// Seconds that the proposal took.
+    /// Time to compute the proposal, in seconds.
     pub ask_seconds: f64,
-    /// The reports of its last attempt as it trained, by ascending epochs; kept when it ends.
+    /// The intermediate reports of the last attempt, by ascending epoch; kept after the end.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reports: Vec<Report>,
 }
 
-/// A report of a trial after an epoch of its training.
+/// An intermediate value of a trial after an epoch of training.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Report {
     /// The epoch, from 1.
@@ -45,27 +45,27 @@ pub struct Report {
     pub value: f64,
 }
 
-/// Those of some reports by ascending epochs that are not before an epoch.
+/// Returns the reports from `epoch` on; `reports` must be sorted by epoch.
 pub(crate) fn reports_from(reports: &[Report], epoch: u32) -> &[Report] {
     let n_before = reports.partition_point(|report| report.epoch < epoch);
     &reports[n_before..]
 }
 
-/// Stands between the source of a failed trial and its number, in the source of the trial that evaluates its point again.
+/// Separates the source of a failed trial from its number, in the source of its retry.
 const RETRY: &str = ", retry of ";
 
 impl Trial {
-    /// The source of a trial that evaluates this one's point again.
+    /// Returns the source for a trial that retries this one's point.
     pub fn source_of_retry(&self) -> String {
         format!("{}{RETRY}{}", self.origin(), self.number)
     }
 
-    /// The number of the failed trial whose point this one evaluates again.
+    /// Returns the number of the failed trial that this one retries.
     pub fn retry_of(&self) -> Option<u64> {
         self.source.split_once(RETRY)?.1.parse().ok()
     }
 
-    /// Returns the source of its point, whichever trial evaluates it.
+    /// Returns the original source of the point, without the retry suffix.
     pub fn origin(&self) -> &str {
         match self.source.split_once(RETRY) {
             Some((origin, _)) => origin,
@@ -73,7 +73,7 @@ impl Trial {
         }
     }
 
-    /// Its value, if it was evaluated to the end and has one; a trial that was stopped has none.
+    /// Returns the final value; `None` if the trial is open, failed or was stopped.
     pub fn value(&self) -> Option<f64> {
         match &self.state {
             TrialState::Told(told) => told.numbers().first().copied(),
@@ -81,12 +81,12 @@ impl Trial {
         }
     }
 
-    /// All that it was evaluated to, its value first; empty if it has none.
+    /// Returns all final numbers, the value first; empty if there is no final value.
     pub fn numbers(&self) -> &[f64] {
         self.told().map_or(&[], Told::numbers)
     }
 
-    /// The last epoch that it has reported, and its value then.
+    /// Returns the report of the last epoch.
     pub fn last_report(&self) -> Option<Report> {
         self.reports.last().copied()
     }
@@ -99,7 +99,7 @@ impl Trial {
         }
     }
 
-    /// Seconds from the start of its last evaluation to its telling.
+    /// Returns the seconds from the start of the last evaluation to the telling.
     #[expect(
         clippy::cast_precision_loss,
         reason = "a difference of milliseconds is far below 2^53"
@@ -120,16 +120,16 @@ impl Trial {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum TrialState {
-    /// Nobody evaluates it: given by a person, or given back.
+    /// No worker evaluates the trial: it was enqueued by a person, or released.
     Waiting,
-    /// Somebody evaluates it.
+    /// A worker evaluates the trial.
     Running(TrialLease),
-    /// It has ended.
+    /// The trial has ended.
     Told(Told),
 }
 
 impl TrialState {
-    /// One word for tables: `waiting`, `running`, `complete`, `failed` or `stopped`.
+    /// Returns one word for tables: `waiting`, `running`, `complete`, `failed` or `stopped`.
     pub fn word(&self) -> &'static str {
         match self {
             Self::Waiting => "waiting",
@@ -141,12 +141,13 @@ impl TrialState {
     }
 }
 
-/// The holder of a trial, who evaluates it, and the time until which nobody else may.
+/// The worker that holds a trial, and the end of its exclusive right.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TrialLease {
     /// The holder.
     pub worker: Worker,
-    /// End of the lease, in milliseconds since 1970 by the storage's clock; `None` if it is held until it is told.
+    /// End of the lease, in milliseconds since 1970 by the storage's clock; `None` if the trial is
+    /// held until told.
     pub until_ms: Option<i64>,
 }
 
@@ -154,31 +155,31 @@ pub struct TrialLease {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Told {
-    /// With a finite value, in the user's own sign.
+    /// A finite value, in the user's own sign.
     Value(f64),
-    /// With several finite numbers, in the user's own signs and the order in which the study's definition names them: its value, and
-    /// further ones. At least two.
+    /// At least two finite numbers, in the user's own signs and the order of the study's
+    /// definition: the value, then further numbers.
     Numbers(Vec<f64>),
-    /// Without one.
+    /// A failure without a value.
     Failed {
         /// One word: `exit`, `timed-out`, `abandoned`, …
         kind: String,
-        /// The message: what happened.
+        /// A description of the failure.
         message: String,
     },
-    /// Early, while it trained: with what it had reported last, which is no final value.
+    /// An early stop during training, with the last reported value, which is not final.
     Stopped {
         /// The epoch after which it was stopped, from 1.
         epoch: u32,
-        /// Its finite value then, in the user's own sign.
+        /// The finite value at this epoch, in the user's own sign.
         value: f64,
-        /// The grounds, in words.
+        /// The reason, in words.
         because: String,
     },
 }
 
 impl Told {
-    /// With a value and further numbers, if there are any.
+    /// Returns the outcome with these numbers: [`Told::Value`] if there is only one.
     pub fn with_numbers(numbers: Vec<f64>) -> Self {
         match numbers.as_slice() {
             [value] => Self::Value(*value),
@@ -186,7 +187,7 @@ impl Told {
         }
     }
 
-    /// All numbers that it was evaluated to, its value first; empty unless it was evaluated to the end and has one.
+    /// Returns all final numbers, the value first; empty if the trial failed or was stopped.
     pub fn numbers(&self) -> &[f64] {
         match self {
             Self::Value(value) => std::slice::from_ref(value),
@@ -195,12 +196,12 @@ impl Told {
         }
     }
 
-    /// The numbers behind the value.
+    /// Returns the numbers after the value.
     pub(crate) fn further(&self) -> &[f64] {
         self.numbers().get(1..).unwrap_or_default()
     }
 
-    /// Returns true if two outcomes are the same, to the bit.
+    /// Returns true if two outcomes are bitwise equal.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Value(_) | Self::Numbers(_), Self::Value(_) | Self::Numbers(_)) => {

@@ -1,4 +1,4 @@
-//! The workers that evaluate trials, and whether their processes still live.
+//! Workers that evaluate trials, and detection of dead worker processes.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,28 +6,28 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 
-/// Somebody who evaluates trials: a worker of a process, or a person.
+/// An evaluator of trials: a worker in a process, or a person.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Worker {
-    /// Its token: no two workers have the same.
+    /// A token, unique to each worker.
     pub id: String,
-    /// The process it lives in; `None` for a person.
+    /// The worker's process; `None` for a person.
     pub process: Option<Process>,
 }
 
-/// A process, so named that no other process ever has the same name.
+/// A process, identified so that no other process ever has the same identity.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Process {
-    /// The machine's boot and the process's namespace.
+    /// The machine's boot id and the process's PID namespace.
     pub machine: String,
     /// Process id.
     pub pid: u32,
-    /// The time when it started, in the kernel's ticks since boot.
+    /// The start time in kernel ticks since boot.
     pub started: u64,
 }
 
 impl Worker {
-    /// A worker of this process, with a token of its own.
+    /// Creates a worker of this process with a new token.
     pub fn of_this_process() -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let process = Process::current();
@@ -41,18 +41,18 @@ impl Worker {
         Self { id, process }
     }
 
-    /// A person, or a program in another language: holds a trial until it is told or given back.
+    /// A person, or a program in another language, that holds a trial until it is told or released.
     pub fn by_hand() -> Self {
         Self { id: "by-hand".to_owned(), process: None }
     }
 
-    /// Returns true if this is known to be the worker of a process that is gone; `false` where that cannot be known: on
-    /// another machine, or where the system has no `/proc`.
+    /// Returns true if the worker's process is known to be gone; `false` if this is unknown,
+    /// because the process runs on another machine or the system has no `/proc`.
     pub fn is_gone(&self) -> bool {
         self.life() == ProcessState::Gone
     }
 
-    /// Returns true if this is known to be the worker of a process that lives; `false` where that cannot be known.
+    /// Returns true if the worker's process is known to be alive; `false` if this is unknown.
     pub(crate) fn is_alive(&self) -> bool {
         self.life() == ProcessState::Alive
     }
@@ -63,7 +63,7 @@ impl Worker {
 }
 
 impl Process {
-    /// This process; `None` where the system has no `/proc`.
+    /// Returns this process; `None` if the system has no `/proc`.
     pub fn current() -> Option<Self> {
         let pid = std::process::id();
         Some(Self { machine: machine()?.to_owned(), pid, started: start_of(pid).ok().flatten()? })
@@ -81,7 +81,7 @@ impl Process {
     }
 }
 
-/// The state of a process, as far as it is known.
+/// The state of a process, as far as known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ProcessState {
     Alive,
@@ -89,11 +89,12 @@ enum ProcessState {
     Unknown,
 }
 
-/// This boot of this machine, and this process's view of process ids; neither changes while the process lives.
+/// Returns the machine's boot id and this process's PID namespace; neither changes during the
+/// process's lifetime.
 fn machine() -> Option<&'static str> {
     static MACHINE: OnceLock<Option<String>> = OnceLock::new();
     let find = || {
-        // A /proc of another namespace would tell of other processes by our numbers.
+        // In another PID namespace, /proc would describe other processes under the same ids.
         let this = std::fs::read_link("/proc/self").ok()?;
         if this.as_os_str() != std::process::id().to_string().as_str() {
             return None;
@@ -105,7 +106,8 @@ fn machine() -> Option<&'static str> {
     MACHINE.get_or_init(find).as_deref()
 }
 
-/// Start of a process in ticks; `Ok(None)` if there is no such process, or only its unreaped remains.
+/// Returns the start time of a process in ticks; `Ok(None)` if there is no such process, or only a
+/// zombie.
 fn start_of(pid: u32) -> std::io::Result<Option<u64>> {
     let stat = match std::fs::read_to_string(format!("/proc/{pid}/stat")) {
         Ok(stat) => stat,
@@ -113,11 +115,12 @@ fn start_of(pid: u32) -> std::io::Result<Option<u64>> {
             // A /proc may hide the processes of other users.
             return if exists(pid) { Err(error) } else { Ok(None) };
         }
-        // It ended between the opening and the reading.
+        // The process ended between open and read.
         Err(error) if is_no_process(&error) => return Ok(None),
         Err(error) => return Err(error),
     };
-    // "pid (name) state ppid …": the name may hold blanks and brackets; the start is field 22.
+    // "pid (name) state ppid …": the name may contain spaces and parentheses; the start time is
+    // field 22.
     let unreadable = || std::io::Error::other("/proc/PID/stat in an unknown form");
     let (_, fields) = stat.rsplit_once(')').ok_or_else(unreadable)?;
     let mut fields = fields.split_whitespace();
@@ -128,7 +131,7 @@ fn start_of(pid: u32) -> std::io::Result<Option<u64>> {
     started.map(Some).ok_or_else(unreadable)
 }
 
-/// Returns true if there is a process with this number, whoever may see it.
+/// Returns true if a process with this id exists, even if /proc hides it.
 #[cfg(unix)]
 fn exists(pid: u32) -> bool {
     let pid = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw);

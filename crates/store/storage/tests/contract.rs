@@ -1,5 +1,5 @@
-//! The storages keep what the trait promises; SQLite and PostgreSQL also through several handles, and SQLite when its
-//! file is closed and opened again between any two calls.
+//! The storages fulfill the trait's contract: SQLite and PostgreSQL also through several handles,
+//! and SQLite also if its file is closed and reopened between any two calls.
 #![expect(clippy::unwrap_used, reason = "helpers of tests: a failure is the test's")]
 
 use std::path::PathBuf;
@@ -58,7 +58,7 @@ fn postgres() {
     storage_contract(|| Arc::new(Forwarded(AlternatingHandles::new(&address()))));
 }
 
-/// New files in a folder that goes with it.
+/// Creates files in a temporary folder.
 struct Files {
     folder: tempfile::TempDir,
     n_files: AtomicUsize,
@@ -84,7 +84,7 @@ impl Files {
     }
 }
 
-/// Two handles on one storage, each call by the other one.
+/// Two handles on one storage, used alternately.
 #[derive(Debug)]
 struct AlternatingHandles {
     handles: [Arc<dyn Storage>; 2],
@@ -105,7 +105,7 @@ impl Forward for AlternatingHandles {
     }
 }
 
-/// A file that is open only while a call lasts.
+/// A file that is open only during a call.
 #[derive(Debug)]
 struct Reopened {
     path: PathBuf,

@@ -1,9 +1,10 @@
-//! Acknowledged changes survive: processes killed at any moment, logs cut at any byte, two processes at once.
+//! Acknowledged changes survive: processes killed at any moment, logs cut at any byte, two
+//! concurrent processes.
 //!
-//! The process that works and is killed is a test of this binary, started again.
+//! The worker process that is killed is a test of this binary, started again.
 #![expect(clippy::unwrap_used, reason = "helpers of tests: a failure is the test's")]
 
-mod common;
+use crate::common;
 
 use std::path::Path;
 use std::process::Child;
@@ -21,7 +22,8 @@ fn child() {
     common::child(|file| SqliteStorage::open(Path::new(file), Mode::Create).unwrap());
 }
 
-/// The process that is killed while it adds trials that have ended, batch after batch; does nothing when run as a test.
+/// The process that is killed while it adds batches of ended trials; does nothing when run as a
+/// test.
 #[test]
 #[ignore = "started by the other tests"]
 fn importer() {
@@ -36,7 +38,7 @@ fn importer() {
     }
 }
 
-/// Trials of a batch.
+/// Number of trials in a batch.
 const BATCH: u64 = 100;
 
 #[test]
@@ -54,7 +56,7 @@ fn a_batch_of_a_killed_import_is_there_whole_or_not_at_all() {
         child.wait().unwrap();
         n_said += said.len() as u64;
         let before = n_trials;
-        // Of the first process nothing may be left but a file that was begun.
+        // The first process may leave nothing but an incomplete file.
         let storage = SqliteStorage::open(&file, Mode::Create).unwrap();
         let study = storage.create("study", "{}").unwrap().key;
         assert_eq!(verify(&file).unwrap().problems, []);
@@ -75,7 +77,8 @@ fn start(file: &Path, limit: u64) -> Child {
     common::start(file.to_str().unwrap(), limit)
 }
 
-/// Every acknowledged trial is there, in a file that is sound; returns the number of those that were told.
+/// Checks that the file is sound and contains every acknowledged trial; returns the number of told
+/// trials.
 fn check(file: &Path, acknowledged: &[u64]) -> usize {
     assert_eq!(verify(file).unwrap().problems, []);
     let storage = SqliteStorage::open(file, Mode::Existing).unwrap();
@@ -96,7 +99,7 @@ fn what_a_killed_process_acknowledged_is_there() {
         child.kill().unwrap();
         known.extend(acknowledged(&mut child));
         let n_told = check(&file, &known);
-        // A kill may fall between a commit and its acknowledgement; that trial counts as told from then on.
+        // A kill may fall between a commit and its acknowledgement; that trial counts as told.
         assert!(n_told <= known.len() + N_KILLS);
     }
     assert!(known.len() > N_KILLS, "{} trials", known.len());
@@ -122,9 +125,9 @@ fn a_process_killed_while_it_creates_the_file_leaves_one_that_can_be_created() {
     }
 }
 
-/// After a loss of power, any part of a log that was being written may be left, as far as it was not yet copied into
-/// the file. It is only copied once that part of the log has reached the disk. A reader keeps the whole log from being
-/// copied here.
+/// After a power loss, any part of an unfinished log may remain, except parts already copied into
+/// the file. Parts are copied only after they are durable in the log. Here, a reader prevents
+/// copying.
 #[test]
 fn a_log_that_was_cut_is_a_beginning_of_what_happened() {
     const N_TRIALS: u64 = 40;
@@ -142,7 +145,7 @@ fn a_log_that_was_cut_is_a_beginning_of_what_happened() {
         let part = stream.below(log.len());
         let mut torn = log[..part].to_vec();
         if round % 2 == 0 {
-            // A sector that never arrived, and others behind it that did.
+            // A sector that was not written, followed by sectors that were.
             torn.resize(log.len().min(part + 512), 0);
             torn.extend_from_slice(&log[torn.len()..]);
         }
@@ -167,7 +170,7 @@ fn two_processes_share_one_file() {
     const N_TRIALS: u64 = 300;
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("study.db");
-    // They also race for the creation of the file.
+    // The processes also race to create the file.
     let mut children = [start(&file, N_TRIALS), start(&file, N_TRIALS)];
     let known = children.each_mut().map(acknowledged);
     for part in &known {

@@ -1,7 +1,8 @@
-//! Refusals of the system, and files that are no storage: each has an error that says so, and nothing that was stored
-//! is lost.
+//! Refusals by the system, and files that are not storages: each has a specific error, and no
+//! stored data are lost.
 //!
-//! Where a test needs another user, a small disk or a limit, it starts another one under it: [`fedbo_testkit::again`].
+//! A test that needs another user, a small disk or a limit starts another test under it:
+//! [`fedbo_testkit::again`].
 #![cfg(unix)]
 #![expect(clippy::unwrap_used, reason = "helpers of tests: a failure is the test's")]
 
@@ -35,7 +36,7 @@ fn key(storage: &SqliteStorage) -> StudyKey {
     storage.studies().unwrap()[0].key
 }
 
-/// Adds a trial and tells it; its number once both are acknowledged.
+/// Adds a trial and tells it; returns its number once both are acknowledged.
 fn one_more(storage: &SqliteStorage, size: usize) -> Result<u64, StorageError> {
     let AddOutcome::Trial(trial) = storage.add(key(storage), &new_trial(size))? else {
         panic!("nothing keeps it out");
@@ -45,7 +46,7 @@ fn one_more(storage: &SqliteStorage, size: usize) -> Result<u64, StorageError> {
     Ok(trial.number)
 }
 
-/// A file with one trial, closed.
+/// Creates a file with one trial and closes it.
 fn fixture() -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     allow(folder.path(), 0o777);
@@ -95,7 +96,7 @@ fn reads_what_it_may_not_write() {
     assert_eq!(verify(&path).unwrap().problems, []);
 }
 
-/// Another user reads what is being written, from the log.
+/// Another user reads recent changes from the log.
 #[test]
 fn a_file_at_work_is_read_by_who_may_not_write() {
     let (folder, path) = fixture();
@@ -120,7 +121,8 @@ fn reads_the_log() {
     assert!(matches!(error, StorageError::Write { .. }), "{error:?}");
 }
 
-/// The log that a crash left cannot be read where nothing can be laid beside the file; the error says what to do.
+/// A log left by a crash cannot be read if no file can be created beside the database; the error
+/// says what to do.
 #[test]
 fn what_may_not_be_read_is_refused() {
     let (folder, path) = fixture();
@@ -195,13 +197,13 @@ fn works_on_a_small_disk() {
     assert!(known.len() > 10);
     assert_eq!(told(&storage), known, "a full disk can be read");
     assert_eq!(verify(&path).unwrap().problems, []);
-    // Space returns: the same handle goes on.
+    // Space returns: the same handle continues to work.
     fs::remove_file(&ballast).unwrap();
     known.push(one_more(&storage, 1).unwrap());
     fill(&mut known);
     assert_eq!(told(&storage), known);
     drop(storage);
-    // Closed and opened on a full disk: read at least, and written again once there is space.
+    // A file reopened on a full disk is readable, and becomes writable once there is space.
     while fs::OpenOptions::new()
         .create(true)
         .append(true)
@@ -219,7 +221,7 @@ fn works_on_a_small_disk() {
     }
     fs::remove_file(&reserve).unwrap();
     known.push(one_more(&storage, 1).unwrap());
-    // Of a list that does not fit, nothing is stored.
+    // If a list does not fit, nothing of it is stored.
     let list = vec![(new_trial(4_000), Told::Value(0.1)); 400];
     let error = storage.add_told(key(&storage), &list).unwrap_err();
     assert!(error.to_string().contains("disk is full"), "{error}");
@@ -232,7 +234,7 @@ fn works_on_a_small_disk() {
     assert_eq!(verify(&path).unwrap().problems, []);
 }
 
-/// Under a limit of file sizes, which every system has.
+/// Uses a file size limit, which every Unix system supports.
 #[test]
 fn a_limit_of_file_sizes_loses_nothing() {
     let folder = tempfile::tempdir().unwrap();
@@ -278,14 +280,14 @@ fn a_file_that_is_gone_is_not_written_any_more() {
         assert!(error.to_string().contains("moved, deleted or replaced"));
         let error = storage.trials(key).unwrap_err();
         assert!(matches!(error, StorageError::Gone { .. }), "{error:?}");
-        // The second time another file has its name.
+        // In the second pass another file has the name.
         fs::copy(&elsewhere, &path).unwrap();
     }
     fs::rename(&elsewhere, &path).unwrap();
     one_more(&storage, 1).unwrap();
 }
 
-/// Of a storage that is open, or whose process was killed: the file without its log.
+/// The file without its log, while the storage is open or after its process was killed.
 #[test]
 fn what_was_told_is_in_the_file_itself() {
     let (folder, path) = fixture();
@@ -298,7 +300,7 @@ fn what_was_told_is_in_the_file_itself() {
     assert_eq!(copy.trials(key(&copy)).unwrap(), told);
 }
 
-/// The last tellings may be in the log alone: a new file beside it would replay or discard them.
+/// The last tellings may be only in the log: a new file beside it would replay or discard them.
 #[test]
 fn no_file_is_begun_beside_the_log_of_one_that_is_gone() {
     let (folder, path) = fixture();
@@ -359,9 +361,9 @@ fn what_is_no_storage_is_told_apart() {
         ("foreign.db", "it is a SQLite file of another program", ""),
         ("marked.db", "it is a SQLite file of another program", ""),
         ("old.db", "it is a SQLite file of another program", ""),
-        ("new.db", "its layout has version 9, this program reads 2; a newer fedbo", ""),
+        ("new.db", "its layout has version 9, this program reads 2; use the newer fedbo", ""),
         ("none/study.db", "", "there is no such storage"),
-        ("notes.txt/study.db", "a part of its path is no folder", ""),
+        ("notes.txt/study.db", "a part of its path is not a folder", ""),
         ("none.db", "", "there is no such storage"),
         ("empty.db", "", "it is empty"),
         ("blank.db", "", "it is empty"),
@@ -406,7 +408,7 @@ fn names_with_special_signs_are_files() {
     }
 }
 
-/// Garbage in the middle of a file is found, by who verifies and by who reads it.
+/// Garbage in the middle of a file is found by verification and by reads.
 #[test]
 fn damage_is_found() {
     let (_folder, path) = fixture();
@@ -428,7 +430,7 @@ fn damage_is_found() {
     let error = storage.trials(key(&storage)).unwrap_err();
     assert!(matches!(error, StorageError::Corrupt { .. }), "{error:?}");
     assert!(error.to_string().contains("fedbo storage verify"), "{error}");
-    // A head that is damaged leaves a file that nobody can call a storage.
+    // A file with a damaged header is not recognizable as a storage.
     bytes[..16].fill(0);
     fs::write(&path, &bytes).unwrap();
     assert!(matches!(verify(&path), Err(StorageError::NotAStorage { .. })));

@@ -1,4 +1,5 @@
-//! The storage on PostgreSQL keeps what the trait promises, refuses servers that would not, and never shows a password.
+//! The PostgreSQL storage fulfills the trait's contract, refuses unsafe servers, and never shows a
+//! password.
 #![cfg(unix)]
 #![expect(clippy::unwrap_used, reason = "helpers of tests: a failure is the test's")]
 
@@ -13,7 +14,7 @@ use fedbo_storage::{
 };
 use fedbo_testkit::postgres::Server;
 
-/// One server for all tests that leave it as it is.
+/// A server shared by all tests that do not change it.
 fn server() -> &'static Server {
     static SERVER: OnceLock<Server> = OnceLock::new();
     SERVER.get_or_init(Server::start)
@@ -30,7 +31,7 @@ fn create(url: &str) -> PostgresStorage {
     open_url(url, Mode::Create).unwrap()
 }
 
-/// The database of an address.
+/// Returns the database of an address.
 fn database(url: &str) -> &str {
     url.rsplit_once('/').unwrap().1
 }
@@ -93,7 +94,7 @@ fn long_names_encodings_and_definitions_are_kept_and_found() {
     }
 }
 
-/// The cost of a call does not grow with the number of trials: none of them reads the table from one end to the other.
+/// The cost of a call does not grow with the number of trials: no call scans the whole table.
 #[test]
 #[ignore = "postgresql: run by cargo xtask test --all"]
 fn every_call_searches_an_index() {
@@ -110,7 +111,7 @@ fn every_call_searches_an_index() {
         let row = server().connect(database).query_one(sql, &[]).unwrap();
         (row.get(0), row.get(1))
     };
-    // A session's counts are there when it has ended.
+    // The counts of a session appear after it has ended.
     let settle = |before: (i64, i64)| {
         let mut now = counts();
         for _ in 0..200 {
@@ -140,7 +141,7 @@ fn every_call_searches_an_index() {
     let after = settle(before);
     assert!(after.1 > before.1 + 8, "{before:?} {after:?}");
     assert_eq!(after.0, before.0, "no call read the whole table");
-    // So the count can tell: this one does.
+    // Control: a full scan is counted.
     server().run(database, "SELECT count(*) FROM fedbo.trials WHERE value > 3");
     for _ in 0..200 {
         if counts().0 > after.0 {
@@ -151,7 +152,7 @@ fn every_call_searches_an_index() {
     panic!("a scan of the table is not counted");
 }
 
-/// The error names the setting and the way out.
+/// Checks that the error names the setting and the fix.
 fn check_unsafe(error: &StorageError, setting: &str) {
     let text = error.to_string();
     assert!(matches!(error, StorageError::Unsafe { .. }), "{error:?}");
@@ -177,7 +178,8 @@ fn a_server_that_may_lose_what_it_acknowledges_is_refused() {
     refused(&url, "synchronous_commit");
     server.restart_with(&[("synchronous_commit", "local")]);
     let storage = create(&url);
-    // Nothing was laid out by those that were refused, and what was turned off later is noticed by the next change.
+    // The refused calls laid out nothing. A setting that is turned off later is noticed by the next
+    // change.
     let study = storage.create("study", "{}").unwrap();
     server.run("postgres", "ALTER SYSTEM SET fsync = off");
     server.run("postgres", "SELECT pg_reload_conf()");
@@ -214,7 +216,7 @@ fn what_is_not_ours_is_left_alone() {
         assert!(matches!(error, StorageError::NotAStorage { .. }), "{error}");
         assert!(error.to_string().contains("cats"), "{error}");
     }
-    // An empty schema, as an administrator may prepare it, is taken.
+    // An empty schema, prepared by an administrator, is accepted.
     let url = server().new_database();
     server().run(database(&url), "CREATE SCHEMA fedbo");
     create(&url).create("study", "{}").unwrap();
@@ -234,13 +236,13 @@ fn another_version_is_refused_when_it_is_opened_and_when_it_is_open() {
     for error in [opened, read, written] {
         assert!(matches!(error, StorageError::Version { found: 3, .. }), "{error:?}");
         let way =
-            "its layout has version 3, this program reads 2; a newer fedbo wrote it, use that one";
+            "its layout has version 3, this program reads 2; use the newer fedbo that wrote it";
         assert!(error.to_string().ends_with(way), "{error}");
     }
 }
 
-/// A layout as the first version made it is brought up to date in one transaction, also while an older program has it open; its
-/// trials stay.
+/// A layout of version 1 is upgraded in one transaction, even while an older program has it open;
+/// its trials stay.
 #[test]
 #[ignore = "postgresql: run by cargo xtask test --all"]
 fn a_layout_of_version_1_is_upgraded() {
@@ -321,7 +323,8 @@ fn who_may_only_read_reads() {
     assert!(matches!(error, StorageError::Connect { .. }), "{error:?}");
 }
 
-/// The table of stops is made by whoever stops first; others who work on the studies must not be shut out by it.
+/// The first stop creates the table of stops; other users with rights on the studies must not be
+/// locked out of it.
 #[test]
 #[ignore = "postgresql: run by cargo xtask test --all"]
 fn stops_are_for_all_who_work_on_the_studies() {
@@ -339,7 +342,7 @@ fn stops_are_for_all_who_work_on_the_studies() {
     let process = Worker::of_this_process();
     let claim = || at_work.claim_unless_stopped(study, &process, None, Some(0)).unwrap();
     assert!(claim().is_continue());
-    // Who may not create a table says so, and has changed nothing.
+    // A user without the right to create a table gets an error, and nothing changes.
     let refused = at_work.stop(study, "worker").unwrap_err();
     assert!(matches!(refused, StorageError::Write { .. }), "{refused:?}");
     assert_eq!(at_work.last_stop(study).unwrap(), None);
@@ -349,7 +352,7 @@ fn stops_are_for_all_who_work_on_the_studies() {
     let reader = open_url(&server().url_of("the%20reader", database), Mode::Existing).unwrap();
     assert_eq!(reader.last_stop(study).unwrap().map(|stop| stop.by), Some("worker".to_owned()));
     assert!(matches!(reader.stop(study, "reader"), Err(StorageError::Write { .. })));
-    // Two who stop first at the same moment both do.
+    // Two concurrent first stops both succeed.
     server().run(database, "DROP TABLE fedbo.stops");
     let other = owner.create("other", "{}").unwrap().key;
     std::thread::scope(|scope| {

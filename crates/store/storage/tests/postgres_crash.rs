@@ -1,11 +1,12 @@
-//! Acknowledged changes survive on PostgreSQL too, and happen once: a server killed and restarted amid tellings,
-//! processes killed at any moment, connections cut around a commit, a server that is gone.
+//! Acknowledged changes survive on PostgreSQL, too, and happen once: a server killed and restarted
+//! during tellings, processes killed at any moment, connections cut around a commit, an unreachable
+//! server.
 //!
-//! The process that works and is killed is a test of this binary, started again.
+//! The worker process that is killed is a test of this binary, started again.
 #![cfg(unix)]
 #![expect(clippy::unwrap_used, reason = "helpers of tests: a failure is the test's")]
 
-mod common;
+use crate::common;
 #[path = "postgres_crash/proxy.rs"]
 mod proxy;
 
@@ -40,8 +41,9 @@ fn check(url: &str, acknowledged: &[u64]) -> Vec<Trial> {
     common::check(&open(url, Mode::Existing), acknowledged)
 }
 
-/// Two workers tell while the server is killed again and again: they see nothing of it but a pause. All that they are told
-/// is there, and as each call happens once, whatever was under way, there is nothing else.
+/// Two workers tell trials while the server is killed repeatedly, and notice only a pause. All
+/// acknowledged trials are stored. Each call happens once, even if interrupted, so there are no
+/// other trials.
 #[test]
 #[ignore = "postgresql: run by cargo xtask test --all"]
 fn a_server_that_is_killed_amid_tellings_loses_and_doubles_nothing() {
@@ -81,7 +83,7 @@ fn two_processes_share_one_database_and_one_is_killed() {
     const N_TRIALS: u64 = 150;
     let server = Server::start();
     let url = server.new_database();
-    // They also race for the layout.
+    // The processes also race to create the layout.
     let mut children = [0; 3].map(|_| start(&url, N_TRIALS));
     std::thread::sleep(Duration::from_millis(300));
     children[0].kill().unwrap();
@@ -90,14 +92,14 @@ fn two_processes_share_one_database_and_one_is_killed() {
     let known = known.concat();
     let trials = check(&url, &known);
     assert_eq!(trials.len() as u64, N_TRIALS);
-    // The kill may have fallen between a commit and its acknowledgement, or amid an evaluation.
+    // The kill may have fallen between a commit and its acknowledgement, or during an evaluation.
     assert!(known.len() as u64 >= N_TRIALS - 1, "{}", known.len());
     let again = trials.iter().filter(|trial| trial.attempts > 1).count();
     assert!(again <= 1, "{again} trials were evaluated again");
 }
 
-/// The connection is cut before the commit arrives, after it arrived, and after it was answered: each call happens once, and
-/// its result is as if nothing had been.
+/// The connection is cut before the commit arrives, after it arrives, and after it is answered.
+/// Each call happens once, and its result is the same as without a cut.
 #[test]
 #[ignore = "postgresql: run by cargo xtask test --all"]
 fn a_call_whose_connection_is_cut_at_its_commit_happens_once() {
@@ -163,14 +165,14 @@ fn a_call_whose_connection_is_cut_at_its_commit_happens_once() {
         storage.add_told(study, &batch(2, 3)).unwrap();
         let values: Vec<_> = trials(study).iter().skip(2).map(Trial::value).collect();
         assert_eq!(values, [2, 3, 4].map(|number| Some(value(number))), "{cut:?}");
-        // Reads are made again.
+        // Reads are repeated.
         cut_once();
         assert_eq!(storage.trials(study).unwrap(), trials(study));
         assert_eq!(proxy.n_cuts(), 12, "each call was cut");
     }
 }
 
-/// A server that stays away is waited for, but not for ever; what may have happened is said.
+/// The wait for an unreachable server is bounded, and the error says what may have happened.
 #[test]
 #[ignore = "postgresql: run by cargo xtask test --all"]
 fn a_server_that_stays_away_is_an_error_that_says_what_may_have_happened() {
@@ -197,10 +199,10 @@ fn a_server_that_stays_away_is_an_error_that_says_what_may_have_happened() {
         }
         server.kill_all();
         wait(storage.add(study, &new_trial(9, None)).unwrap_err(), "the server cannot be reached");
-        wait(unsettled.join().unwrap(), "it may have happened or not");
+        wait(unsettled.join().unwrap(), "it may or may not have been stored");
     });
     server.restart();
-    // The same handle goes on.
+    // The same handle continues to work.
     assert_eq!(storage.trials(study).unwrap().len(), 1);
     storage.add(study, &new_trial(9, None)).unwrap();
 }

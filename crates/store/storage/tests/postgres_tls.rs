@@ -1,4 +1,4 @@
-//! TLS to a PostgreSQL server: used where there is any, demanded and verified where the address says so.
+//! TLS to a PostgreSQL server: used if available, required and verified if the address demands it.
 #![cfg(unix)]
 #![expect(clippy::unwrap_used, reason = "helpers of tests: a failure is the test's")]
 
@@ -8,7 +8,8 @@ use fedbo_storage::{Address, Mode, StorageError, open};
 use fedbo_testkit::postgres::Server;
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 
-/// An authority's certificate; a certificate for `localhost` that it signed, and its key.
+/// Returns an authority's certificate, a certificate for `localhost` signed by it, and the key of
+/// the latter.
 fn certificates() -> [String; 3] {
     let mut authority = CertificateParams::new(Vec::new()).unwrap();
     authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -26,7 +27,7 @@ fn free_port() -> u16 {
     listener.local_addr().unwrap().port()
 }
 
-/// Opens the storage and says whether what it sends is encrypted.
+/// Opens the storage; returns whether the connection is encrypted.
 fn is_encrypted(server: &Server, url: &str) -> Result<bool, StorageError> {
     let address: Address = url.parse()?;
     let storage = open(&address, Mode::Create)?;
@@ -66,7 +67,8 @@ fn tls_is_used_demanded_and_verified_as_the_address_says() {
         assert_eq!(found, Ok(expected), "{query:?}");
     }
     assert_eq!(verified("localhost", &authority), Ok(true));
-    // Of another name, of another authority, of one that the system does not know, of none.
+    // A certificate for another name, from another authority, from one unknown to the system, and a
+    // file without one.
     for refused in [
         verified("127.0.0.1", &authority),
         verified("localhost", &stranger),
@@ -77,7 +79,7 @@ fn tls_is_used_demanded_and_verified_as_the_address_says() {
         assert!(matches!(error, StorageError::Connect { .. }), "{error:?}");
         assert!(error.to_string().to_lowercase().contains("certificate"), "{error}");
     }
-    // A server that speaks no TLS.
+    // A server without TLS.
     server.restart_with(&settings[..2]);
     let at = |query: &str| server.url_at("localhost", &format!("postgres{query}"));
     assert_eq!(is_encrypted(&server, &at("")), Ok(false));

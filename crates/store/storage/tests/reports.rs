@@ -1,4 +1,4 @@
-//! A reader that follows trials as they train reads each report once.
+//! A reader that follows trials during training reads each report once.
 #![expect(clippy::unwrap_used, reason = "helpers of tests: a failure is the test's")]
 
 use std::collections::BTreeMap;
@@ -53,7 +53,8 @@ fn epochs(trials: &[Trial]) -> Vec<(u64, Vec<u32>)> {
     trials.iter().map(|trial| (trial.number, epochs(trial))).collect()
 }
 
-/// A snapshot has of each open trial what was asked for, whatever the others reported; of trials that have ended it has all.
+/// A snapshot contains the requested reports of each open trial, regardless of the other trials,
+/// and all reports of ended trials.
 fn new_reports_alone(storage: &dyn Storage) {
     let study = storage.create("study", "{}").unwrap().key;
     let other = storage.create("other", "{}").unwrap().key;
@@ -77,7 +78,8 @@ fn new_reports_alone(storage: &dyn Storage) {
         storage.snapshot_from(study, 0, &from_epochs).unwrap()
     };
     let all = vec![1, 2, 5, 9];
-    // At a report's epoch, between two, after the last, of a trial without reports, of one that has ended, of one that is none.
+    // At an epoch with a report, between two, after the last, for a trial without reports, for one
+    // that has ended, for one that does not exist.
     let snapshot = from(&[(0, 5), (1, 3), (2, 1), (3, 10), (4, 6), (17, 1)]);
     assert_eq!(
         epochs(&snapshot.open),
@@ -92,7 +94,7 @@ fn new_reports_alone(storage: &dyn Storage) {
     );
     assert_eq!(from(&[]), storage.snapshot(study, 0).unwrap());
 
-    // What may be reported is known from the reports at and after the epoch alone.
+    // The check of a report needs only the reports from its epoch on.
     for (epoch, expected) in [(1, 1), (5, 5), (9, 9), (3, 9), (8, 9)] {
         let again = report(0, epoch);
         if epoch == expected {

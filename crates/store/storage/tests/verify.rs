@@ -1,4 +1,4 @@
-//! Each invariant of a file has damage that verification finds and names.
+//! For each invariant of a file, verification finds and names a violation.
 #![expect(clippy::unwrap_used, reason = "helpers of tests: a failure is the test's")]
 
 use std::path::PathBuf;
@@ -12,8 +12,8 @@ use fedbo_storage::{
 use rusqlite::Connection;
 use tempfile::TempDir;
 
-/// Study "s" with trials 0 (a value), 1 (a failure), 2 (running, with reports), 3 (waiting), 4 (a value), 5 (stopped); and an
-/// empty study "t".
+/// Study "s" with trials 0 (a value), 1 (a failure), 2 (running, with reports), 3 (waiting), 4 (a
+/// value), 5 (stopped); and an empty study "t".
 fn fixture() -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("study.db");
@@ -65,7 +65,8 @@ fn a_sound_file_has_no_problems() {
     assert_eq!((report.version, report.n_studies, report.n_trials), (2, 2, 6));
 }
 
-/// The table of stops is no part of the layout: a file is sound without it and with it, not with another of its name.
+/// The table of stops is not part of the layout: a file is sound without it and with it, but not
+/// with a different table of this name.
 #[test]
 fn stops_are_checked_where_there_are_any() {
     let (_folder, path) = fixture();
@@ -82,9 +83,12 @@ fn stops_are_checked_where_there_are_any() {
         ),
         (
             "UPDATE stops SET study = 77 WHERE study = 2",
-            "a row of stops refers to a row of studies that is not there",
+            "a row of stops refers to a missing row of studies",
         ),
-        ("DROP TABLE stops; CREATE TABLE stops (x)", "table stops is not as this program adds it"),
+        (
+            "DROP TABLE stops; CREATE TABLE stops (x)",
+            "table stops differs from the addition of this program",
+        ),
     ] {
         damage(&path, sql);
         let problems = verify(&path).unwrap().problems;
@@ -92,7 +96,7 @@ fn stops_are_checked_where_there_are_any() {
     }
 }
 
-/// The table of further numbers is no part of the layout either.
+/// The same for the table of further numbers.
 #[test]
 fn further_numbers_are_checked_where_there_are_any() {
     let (_folder, path) = fixture();
@@ -113,15 +117,15 @@ fn further_numbers_are_checked_where_there_are_any() {
         ),
         (
             "UPDATE trials SET value = NULL, failure_kind = 'exit', failure_message = '' WHERE number = 3",
-            format!("{of} stand beside no final value"),
+            format!("{of} are stored without a final value"),
         ),
         (
             "UPDATE outcomes SET number = 77",
-            "a row of outcomes refers to a row of trials that is not there".to_owned(),
+            "a row of outcomes refers to a missing row of trials".to_owned(),
         ),
         (
             "DROP TABLE outcomes; CREATE TABLE outcomes (x)",
-            "table outcomes is not as this program adds it".to_owned(),
+            "table outcomes differs from the addition of this program".to_owned(),
         ),
     ] {
         damage(&path, sql);
@@ -141,22 +145,19 @@ fn each_kind_of_damage_is_named() {
         ),
         (
             "DROP INDEX trials_by_telling; UPDATE trials SET told_seq = 1 WHERE number = 0",
-            "study \"s\", trial 4: its place 1 in the order of telling is another's too",
+            "study \"s\", trial 4: its place 1 in the order of telling is also another trial's",
         ),
         ("DROP INDEX trials_open", "index trials_open is missing"),
         (
             "DROP INDEX trials_open; CREATE INDEX trials_open ON trials (study)",
-            "index trials_open is not as this version lays it out",
+            "index trials_open differs from the layout of this version",
         ),
         ("CREATE TABLE more (x)", "table more does not belong here"),
         (
             "UPDATE studies SET definition = '{' WHERE name = 't'",
             "study \"t\": its definition is not JSON",
         ),
-        (
-            "DELETE FROM studies WHERE name = 's'",
-            "there are trials of a study that is not there (key 1)",
-        ),
+        ("DELETE FROM studies WHERE name = 's'", "there are trials of a missing study (key 1)"),
         (
             "UPDATE trials SET point = '{\"x\": ' WHERE number = 2",
             "study \"s\", trial 2: its point cannot be read",
@@ -195,11 +196,11 @@ fn each_kind_of_damage_is_named() {
         ),
         (
             "UPDATE trials SET holder = 'w' WHERE number = 0",
-            "study \"s\", trial 0: it has ended and is held",
+            "study \"s\", trial 0: it has ended but has a holder",
         ),
         (
             "UPDATE trials SET holder = NULL WHERE number = 2",
-            "study \"s\", trial 2: it was begun, but has no holder",
+            "study \"s\", trial 2: it was started, but has no holder",
         ),
         (
             "UPDATE trials SET holder = '' WHERE number = 2",
@@ -211,7 +212,7 @@ fn each_kind_of_damage_is_named() {
         ),
         (
             "UPDATE trials SET started_at_ms = NULL WHERE number = 2",
-            "study \"s\", trial 2: it runs, but was never begun",
+            "study \"s\", trial 2: it is running, but was never started",
         ),
         (
             "UPDATE trials SET until_ms = 1 WHERE number = 3",
@@ -219,41 +220,41 @@ fn each_kind_of_damage_is_named() {
         ),
         (
             "UPDATE trials SET attempts = -1 WHERE number = 3",
-            "study \"s\", trial 3: the number of its attempts is none",
+            "study \"s\", trial 3: its number of attempts is invalid",
         ),
         (
             "UPDATE trials SET ask_seconds = 9e999 WHERE number = 3",
-            "study \"s\", trial 3: the time of its proposal is no number",
+            "study \"s\", trial 3: the time of its proposal is not a number",
         ),
         (
             "ALTER TABLE trials RENAME COLUMN attempts TO tries",
-            "table trials is not as this version lays it out",
+            "table trials differs from the layout of this version",
         ),
         ("DROP TABLE trials", "table trials is missing"),
         ("DROP TABLE reports", "table reports is missing"),
         (
             "UPDATE reports SET value = 9e999 WHERE number = 2",
-            "study \"s\", trial 2: a report of it is no epoch with a finite value",
+            "study \"s\", trial 2: it has a report without an epoch or a finite value",
         ),
         (
             "UPDATE reports SET number = 3 WHERE number = 2",
-            "study \"s\", trial 3: it has reports, but nobody evaluates it",
+            "study \"s\", trial 3: it has reports, but no holder",
         ),
         (
             "UPDATE reports SET number = 9 WHERE number = 2",
-            "there are reports of trial 9 of the study with key 1, which is not there",
+            "there are reports of trial 9 of the study with key 1, which is missing",
         ),
         (
             "DELETE FROM reports WHERE number = 5 AND epoch = 2",
-            "study \"s\", trial 5: it was stopped elsewhere than at its last report",
+            "study \"s\", trial 5: it was not stopped at its last report",
         ),
         (
             "UPDATE trials SET value = 3.0 WHERE number = 5",
-            "study \"s\", trial 5: it was stopped elsewhere than at its last report",
+            "study \"s\", trial 5: it was not stopped at its last report",
         ),
         (
             "UPDATE trials SET stopped_because = NULL WHERE number = 5",
-            "study \"s\", trial 5: its stop lacks an epoch or its grounds",
+            "study \"s\", trial 5: its stop lacks an epoch or a reason",
         ),
         (
             "UPDATE trials SET value = NULL WHERE number = 5",
@@ -282,7 +283,7 @@ fn problems_do_not_hide_each_other() {
     assert_eq!(problems.len(), 4, "{problems:?}");
 }
 
-/// Nor is a damaged trial taken for another; and what cannot be read is not shown.
+/// A damaged trial is not mistaken for another one, and unreadable content is not shown.
 #[test]
 fn a_damaged_trial_is_an_error_to_who_reads_it() {
     for (sql, expected) in [
@@ -292,7 +293,7 @@ fn a_damaged_trial_is_an_error_to_who_reads_it() {
         ),
         (
             "UPDATE trials SET value = NULL WHERE number = 0",
-            "trial 0 is damaged: it has ended without one outcome",
+            "trial 0 is damaged: it has ended without exactly one outcome",
         ),
         ("DROP TABLE trials", "its tables are not as expected"),
         ("UPDATE trials SET attempts = -1 WHERE number = 0", "its rows are not as expected"),
@@ -309,7 +310,7 @@ fn a_damaged_trial_is_an_error_to_who_reads_it() {
     }
 }
 
-/// Verification sees one moment of a file that others work with, and leaves nothing beside it.
+/// Verification sees a consistent snapshot of a file in use, and leaves no files beside it.
 #[test]
 fn a_file_at_work_can_be_verified() {
     let (folder, path) = fixture();

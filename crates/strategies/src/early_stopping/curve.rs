@@ -1,16 +1,16 @@
-//! The values that a trial has reported while it trained.
+//! The values that a trial reports during training.
 
-/// Values after epochs 1, 2, …, n of one trial, to be maximized; never empty, all finite.
+/// Values of one trial after epochs 1, 2, …, n, to be maximized; never empty, all finite.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LearningCurve {
     values: Vec<f64>,
 }
 
 impl LearningCurve {
-    /// From a value for every epoch, beginning with the first.
+    /// Creates a curve from a value for every epoch, starting with the first.
     ///
     /// # Panics
-    /// If there is none, or one is not finite.
+    /// If there is no value, or one is not finite.
     pub fn new(values: Vec<f64>) -> Self {
         assert!(!values.is_empty(), "a learning curve without a value");
         assert!(
@@ -20,8 +20,8 @@ impl LearningCurve {
         Self { values }
     }
 
-    /// From values at ascending epochs, not necessarily all: between two reports the curve is a line, before the first it is
-    /// the first value. `None` without a report.
+    /// Creates a curve from values at ascending epochs, not necessarily all of them. The curve is
+    /// linear between two reports, and constant before the first one. `None` without a report.
     ///
     /// # Panics
     /// If epochs do not ascend from 1, or a value is not finite.
@@ -37,7 +37,7 @@ impl LearningCurve {
                 let share = f64::from(step) / width;
                 values.push(before.1 + share * (value - before.1));
             }
-            // Without rounding where there is a report.
+            // Use the reported value exactly, without rounding.
             if let Some(last) = values.last_mut() {
                 *last = value;
             }
@@ -51,12 +51,12 @@ impl LearningCurve {
         self.values.len()
     }
 
-    /// The values, that of epoch n at n − 1.
+    /// The values; that of epoch n has index n − 1.
     pub fn values(&self) -> &[f64] {
         &self.values
     }
 
-    /// The value after an epoch from 1 on, if it came that far.
+    /// The value after an epoch, counted from 1; `None` beyond the end.
     pub fn at(&self, epoch: usize) -> Option<f64> {
         self.values.get(epoch.checked_sub(1)?).copied()
     }
@@ -66,7 +66,7 @@ impl LearningCurve {
         self.values[self.values.len() - 1]
     }
 
-    /// The curve up to an epoch from 1 on; all of it if it is shorter.
+    /// The curve up to an epoch, counted from 1; the whole curve if it is shorter.
     ///
     /// # Panics
     /// If `epoch` is 0.

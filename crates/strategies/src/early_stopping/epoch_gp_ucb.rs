@@ -1,4 +1,4 @@
-//! GP-UCB over points and epochs: what a trial showed before it was stopped counts for as much as it says.
+//! GP-UCB over points and epochs: values of a stopped trial count as observations at their epochs.
 
 use fedbo_optim::{Function, Points};
 use fedbo_space::Space;
@@ -12,40 +12,44 @@ use crate::{
     SurrogateSettings, UcbMultiplier,
 };
 
-/// The model's coordinate of an epoch n, from 0 to 1 at N.
+/// The model's coordinate of epoch n; 1 at epoch N.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EpochScale {
     /// n/N (the thesis).
     Linear,
-    /// ln n/ln N: curves change by as much from epoch 1 to 5 as from 10 to 50, and a stationary kernel can follow both. On n/N the
-    /// steep beginning makes length scales short, so a trial that was stopped early leaves its end as uncertain as before, and the
-    /// same place is proposed again.
+    /// ln n/ln N. Curves change as much from epoch 1 to 5 as from 10 to 50, and a stationary kernel
+    /// can follow both.
+    ///
+    /// With n/N the steep start makes length scales short. A trial that was stopped early then
+    /// leaves the value at its end as uncertain as before, and the same place is proposed again.
     Logarithmic,
 }
 
 /// Settings of an [`EpochGpUcb`] strategy: its model and its search.
 #[derive(Clone, Debug)]
 pub struct EpochGpUcbSettings {
-    /// Its model, of the d coordinates of a point and of the epoch.
+    /// Model of the d coordinates of a point and of the epoch.
     pub surrogate: SurrogateSettings,
     /// Search for the bound's maximum.
     pub maximizer: Maximizer,
-    /// β_t; it multiplies the standard deviation.
+    /// β_t, the factor of the standard deviation.
     pub ucb_multiplier: UcbMultiplier,
-    /// Repeated points.
+    /// Rule for repeated points.
     pub repeats: Repeats,
     /// N.
     pub n_epochs: usize,
     /// The coordinate of the epoch.
     pub epoch_scale: EpochScale,
-    /// Epochs whose values enter the model beside that at which training ended, ascending.
+    /// Epochs, ascending, with values that enter the model in addition to that at the end of
+    /// training.
     pub extra_epochs: Vec<usize>,
 }
 
 impl EpochGpUcbSettings {
-    /// Defaults for one party's study of trainings of N epochs: β = 2 as in [`crate::GpUcb`], values after the first epoch and after
-    /// each fifth of N (the thesis' 1, 10, 20, 30, 40 for N = 50). The model has noise even where the objective has none, as a curve
-    /// is not smooth.
+    /// Defaults for one party's study of trainings of N epochs: β = 2 as in [`crate::GpUcb`],
+    /// values after the first epoch and after each fifth of N (for N = 50 these are the thesis' 1,
+    /// 10, 20, 30, 40). The model has noise even if the objective has none, as a curve is not
+    /// smooth.
     ///
     /// # Panics
     /// If N is 0.
@@ -75,16 +79,16 @@ impl EpochGpUcbSettings {
     }
 }
 
-/// A trial that has ended, as it trained.
+/// A finished trial with its training curve.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TrainedObservation {
     /// Coordinates in `[0,1]^d`.
     pub unit: Vec<f64>,
-    /// Its values until it ended, to be maximized; none if it reported nothing.
+    /// Values until the end of training, to be maximized; `None` if the trial reported nothing.
     pub curve: Option<LearningCurve>,
-    /// The value of the whole training, to be maximized; `None` if it was stopped or failed.
+    /// Value of the complete training, to be maximized; `None` if it was stopped or failed.
     pub complete: Option<f64>,
-    /// The expected final value of a stopped training, to be maximized, where somebody knows it: see
+    /// Expected final value of a stopped training, to be maximized, if known: see
     /// [`EpochGpUcb::tell`].
     pub expected_end: Option<f64>,
     /// The proposal's source.
@@ -95,9 +99,9 @@ pub struct TrainedObservation {
 ///
 /// x_t = argmax_x μ_{t−1}([x, N]) + β_t σ_{t−1}([x, N])
 ///
-/// A trial is observed at the epoch at which it ended and at [`EpochGpUcbSettings::extra_epochs`] before (thesis A.4). Running trials
-/// enter as in [`crate::GpUcb`], as if they were trained to the end. Cost of a query: O(n²) for each of the points that the search
-/// evaluates, with n up to six observations a trial.
+/// A trial is observed at its last epoch and at the [`EpochGpUcbSettings::extra_epochs`] before
+/// (thesis A.4). Running trials enter as in [`crate::GpUcb`], as if trained to the end. A query
+/// costs O(n²) for each evaluated point of the search, with n up to six observations a trial.
 #[derive(Clone, Debug)]
 pub struct EpochGpUcb {
     proposer: Proposer,
@@ -145,7 +149,7 @@ impl EpochGpUcb {
         })
     }
 
-    /// Its model, over z.
+    /// Model over z.
     pub fn surrogate(&self) -> &Surrogate {
         self.proposer.surrogate()
     }
@@ -155,7 +159,8 @@ impl EpochGpUcb {
         self.n_epochs
     }
 
-    /// Proposes a query. Reads state only; `pending` (p×d) are the coordinates of trials that are running.
+    /// Proposes a query. Does not change state. `pending` (p×d) contains the coordinates of running
+    /// trials.
     ///
     /// # Errors
     /// As [`crate::Strategy::ask`].
@@ -167,7 +172,7 @@ impl EpochGpUcb {
         let posterior = if pending.is_empty() {
             posterior
         } else {
-            let pending = with_last(pending, 1.0);
+            let pending = with_last(&Proposer::modelled(pending), 1.0);
             let means = posterior.mean_variances(&pending).0;
             hallucinated = posterior.clone().extended(&pending, &means)?;
             &hallucinated
@@ -178,7 +183,8 @@ impl EpochGpUcb {
         self.proposer.propose_acquisition(&at_end, pending, stream)
     }
 
-    /// β_t of the next trial while some are running: t counts trials, whatever number of their values the model has.
+    /// β_t of the next trial while `n_pending` trials are running. t counts trials, however many of
+    /// their values the model contains.
     pub fn beta(&self, n_pending: usize) -> f64 {
         let posterior = self.proposer.surrogate().posterior();
         self.ucb_multiplier.at(
@@ -189,11 +195,14 @@ impl EpochGpUcb {
         )
     }
 
-    /// Adds trials that have ended, in any order. The expected end of a stopped one counts as observed at epoch N: it is poor, or it would
-    /// not have been stopped, and without that the model is as uncertain of its end as before and proposes the same place again.
+    /// Adds finished trials, in any order.
+    ///
+    /// The expected end of a stopped trial counts as observed at epoch N. It is poor, as the trial
+    /// was stopped. Without it the model remains as uncertain of the end as before and proposes the
+    /// same place again.
     ///
     /// # Errors
-    /// If the surrogate cannot be conditioned; nothing is added then.
+    /// If the surrogate cannot be conditioned; in that case nothing is added.
     pub fn tell(&mut self, observed: &[TrainedObservation]) -> Result<(), StrategyError> {
         let trials: Vec<Observation> = observed
             .iter()
@@ -217,7 +226,7 @@ impl EpochGpUcb {
         self.proposer.tell_in_context(&trials, &modelled)
     }
 
-    /// The observations of a trial that the model is conditioned on.
+    /// Returns the observations of a trial for the model.
     fn observations(&self, trial: &TrainedObservation, end: &Observation) -> Vec<Observation> {
         let last = match (trial.complete, &trial.curve) {
             (None, Some(curve)) => curve.n_epochs().min(self.n_epochs),
@@ -246,7 +255,8 @@ impl EpochGpUcb {
         [unit, &[share]].concat()
     }
 
-    /// σ_{t−1}([x, n]) of the latent function at n = 1, …, N, in the model's units; with `noise` that of an observation.
+    /// σ_{t−1}([x, n]) of the latent function at n = 1, …, N, in the model's units; with `noise`
+    /// that of an observation.
     pub fn stds(&self, unit: &[f64], noise: bool) -> Vec<f64> {
         let rows = (1..=self.n_epochs).map(|epoch| self.at_epoch(unit, epoch));
         let points = Points::from_rows(unit.len() + 1, rows);
@@ -267,7 +277,7 @@ pub(super) fn epoch_coordinate(scale: EpochScale, epoch: usize, n_epochs: usize)
     }
 }
 
-/// The points with one more coordinate.
+/// Returns the points with `last` as an additional last coordinate.
 fn with_last(points: &Points, last: f64) -> Points {
     let rows = points.rows().map(|row| [row, &[last]].concat());
     Points::from_rows(points.dim() + 1, rows)
@@ -314,7 +324,7 @@ mod tests {
         EpochGpUcb::new(Domain::Space(space), settings, Seed::new(1)).unwrap()
     }
 
-    /// Grows from 0 to 1 − (x − 0.7)² as 1 − 0.9^n.
+    /// A curve that grows from 0 to 1 − (x − 0.7)² as 1 − 0.9^n.
     fn curve(x: f64, n_epochs: i32) -> LearningCurve {
         let end = 1.0 - (x - 0.7).powi(2);
         LearningCurve::new((1..=n_epochs).map(|n| end * (1.0 - 0.9_f64.powi(n))).collect())
@@ -352,13 +362,14 @@ mod tests {
         }
         let last = curve(0.2, 17).last();
         assert!((strategy.surrogate().outputs()[2] - last).abs() < 1e-15);
-        // A failed trial is kept away from, and teaches nothing.
+        // A failed trial adds no observation.
         let failed = TrainedObservation { curve: None, complete: None, ..trial(0.4, 1) };
         strategy.tell(&[failed]).unwrap();
         assert_eq!(strategy.surrogate().len(), expected.len());
     }
 
-    /// Trials that were stopped early still lead to the best x; the deviation at the end is above that where they were seen.
+    /// Trials that were stopped early still lead to the best x. The deviation at the end is larger
+    /// than at observed epochs.
     #[test]
     fn what_was_stopped_leads_on() {
         let mut strategy = strategy();

@@ -1,7 +1,8 @@
-//! Early stopping: whether a trial that reports as it trains goes on.
+//! Early stopping: decides if a trial that reports during training continues.
 //!
-//! A rule is a pure function of curves: of the trial's own and of those of the other trials. So it resumes with its study, and can
-//! be looked at. [`StoppingRule`] is what the simple ones are; [`BosRule`] is BO-BOS's, solved once a trial.
+//! A rule is a pure function of curves: that of the trial and those of the other trials. It
+//! therefore resumes with its study and can be inspected. Simple rules implement [`StoppingRule`];
+//! [`BosRule`] is that of BO-BOS, solved once for each trial.
 
 mod asha;
 mod bo_bos;

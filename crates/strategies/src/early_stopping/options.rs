@@ -1,4 +1,4 @@
-//! Options of rules for early stopping: how they are read and checked, and what is made of them.
+//! Options of early-stopping rules: reading, checks, and the resulting rules.
 
 use std::fmt;
 
@@ -8,52 +8,52 @@ use serde::de::{Deserializer, Error, Unexpected, Visitor};
 use super::{BosSettings, StoppingRule};
 use crate::StrategyError;
 
-/// Most epochs of a training.
+/// Maximum number of epochs of a training.
 pub const EPOCHS_MAX: u32 = 1_000_000;
 
-/// The options of a rule for early stopping.
+/// Options of an early-stopping rule.
 pub trait StoppingOptions {
-    /// The rule that decides in trainings of so many epochs.
+    /// Creates the rule for trainings of `epochs` epochs.
     ///
     /// # Errors
     /// If an option is out of range.
     fn make(&self, epochs: u32) -> Result<StoppingMethod, OptionError>;
 
-    /// Fewest epochs of a training that it can do with.
+    /// Minimum number of epochs of a training for this rule.
     fn epochs_min(&self) -> u32 {
         2
     }
 
-    /// True if it asks a model over points and epochs, which the strategy must have:
+    /// True if the rule queries a model over points and epochs, which the strategy must have:
     /// [`crate::StrategyOptions::epoch_bound`].
     fn needs_epoch_model(&self) -> bool {
         false
     }
 }
 
-/// A way to decide which trials are stopped.
+/// Method to decide which trials are stopped.
 #[derive(Debug)]
 pub enum StoppingMethod {
-    /// By a rule that looks at curves alone.
+    /// A rule that uses only curves.
     Curves(Box<dyn StoppingRule>),
-    /// By a rule that is solved for each trial after its first epochs: [`super::BoBos`].
+    /// A rule that is solved for each trial after its first epochs: [`super::BoBos`].
     Solved(BosSettings),
 }
 
-/// An option that is out of its range.
+/// An option outside its range.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OptionError {
     /// The key.
     pub key: &'static str,
-    /// The value that stands there.
+    /// The value found.
     pub value: String,
-    /// The values that are accepted, in words.
+    /// The accepted values, in words.
     pub expected: String,
 }
 
 impl From<StrategyError> for OptionError {
     /// # Panics
-    /// If it is another error than that of a setting.
+    /// If the error is not that of a setting.
     fn from(error: StrategyError) -> Self {
         match error {
             StrategyError::Setting { name, value, expected } => {
@@ -79,7 +79,7 @@ pub(super) fn below(key: &'static str, value: u32, epochs: u32) -> Result<(), Op
 /// Reads a whole number from `LEAST` to [`EPOCHS_MAX`].
 ///
 /// # Errors
-/// If there is another value.
+/// If the value is not of this kind.
 pub fn whole<'de, const LEAST: u32, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<u32, D::Error> {
@@ -110,7 +110,7 @@ pub fn whole<'de, const LEAST: u32, D: Deserializer<'de>>(
 /// Reads a finite number above 0.
 ///
 /// # Errors
-/// If there is another value, or one too small to be held at full precision.
+/// If the value is not of this kind, or is too small for full precision.
 pub(super) fn positive<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
     let number = f64::deserialize(deserializer)?;
     match number.is_normal() && number > 0.0 {

@@ -1,39 +1,39 @@
-//! The contract of a rule that looks at trials as they train.
+//! Interface of a rule that observes trials during training.
 
 use std::fmt;
 
 use super::{LearningCurve, StopReason};
 
-/// The state of a trial's training.
+/// State of a trial's training.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Training {
-    /// It trains.
+    /// Still training.
     Running,
-    /// It was trained to the end.
+    /// Trained to the end.
     Complete,
-    /// A rule stopped it.
+    /// Stopped by a rule.
     Stopped,
 }
 
-/// A trial with what it has reported.
+/// A trial with its reported values.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TrainedTrial {
-    /// Its place in the order of asking, from 0.
+    /// Index in the order of asking, from 0.
     pub number: u64,
-    /// The values that it has reported.
+    /// Reported values.
     pub curve: LearningCurve,
-    /// The state of its training.
+    /// State of the training.
     pub training: Training,
 }
 
-/// The verdict on a trial after an epoch; `B` is the type of its grounds.
+/// Decision about a trial after an epoch; `B` is the type of the reason.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Verdict<B = StopReason> {
-    /// It trains on.
+    /// The trial continues.
     Continue,
-    /// It is stopped.
+    /// The trial is stopped.
     Stop {
-        /// The grounds on which it is stopped.
+        /// Reason for stopping.
         because: B,
     },
 }
@@ -44,7 +44,7 @@ impl<B> Verdict<B> {
         matches!(self, Self::Stop { .. })
     }
 
-    /// The same with its grounds told in another way.
+    /// Converts the reason.
     pub fn map<C>(self, tell: impl FnOnce(B) -> C) -> Verdict<C> {
         match self {
             Self::Continue => Verdict::Continue,
@@ -53,18 +53,20 @@ impl<B> Verdict<B> {
     }
 }
 
-/// A rule that stops trials which promise too little. It maximizes; a caller that minimizes negates.
+/// A rule that stops trials with little promise. It maximizes; a caller that minimizes negates.
 pub trait StoppingRule: fmt::Debug + Send + Sync {
-    /// The verdict on `trial` after the last epoch of its curve. The rule was asked after every epoch before, and let
-    /// the trial train on.
+    /// Decides about `trial` after the last epoch of its curve. The rule was asked after every
+    /// earlier epoch, and let the trial continue.
     ///
-    /// `others` are all other trials that have reported, in the order of asking, failed ones left out; those that run beside this
-    /// one with what they have reported so far. Equal arguments give equal verdicts.
+    /// `others` contains all other trials with reports, in the order of asking, without failed
+    /// ones; running trials with their reports so far. Equal arguments give equal verdicts.
     fn judge(&self, trial: &TrainedTrial, others: &[TrainedTrial]) -> Verdict;
 
-    /// The same for a trial that was last asked after epoch `before`, or never (0), and did not report the epochs between: what was
-    /// due there is looked at now, at its newest epoch and with the value measured there. A rule that is due after any epoch has
-    /// nothing to catch up on.
+    /// Decides about a trial that was last judged after epoch `before`, or never (0), and did not
+    /// report the epochs between.
+    ///
+    /// Checks that were due in between are made now, at the newest epoch and with its value. A rule
+    /// that is due after every epoch has nothing to catch up on.
     fn judge_since(
         &self,
         _before: usize,

@@ -1,59 +1,60 @@
-//! The grounds on which a trial was stopped.
+//! Reasons for stopping a trial.
 
 use fedbo_space::Direction;
 
-/// The grounds on which a rule stops a trial. Values are as the rule sees them, to be maximized.
+/// Reason of a rule for stopping a trial. Values are those seen by the rule, to be maximized.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum StopReason {
-    /// The median rule.
+    /// Stopped by the median rule.
     WorseThanMedian {
         /// The trial's best value so far.
         best: f64,
-        /// The median of the averages of the complete trials up to the epoch.
+        /// Median of the complete trials' averages up to the epoch.
         median: f64,
-        /// The number of complete trials.
+        /// Number of complete trials.
         n_trials: usize,
-        /// The epoch after which the trial is stopped.
+        /// Epoch after which the trial is stopped.
         epoch: usize,
     },
-    /// ASHA or Hyperband.
+    /// Stopped by ASHA or Hyperband.
     BelowRung {
-        /// The epoch after which the trial is stopped.
+        /// Epoch after which the trial is stopped.
         epoch: usize,
-        /// The trial's value there.
+        /// Value of the trial at that epoch.
         value: f64,
-        /// The number of trials that are better at that epoch.
+        /// Number of trials that are better at that epoch.
         n_better: usize,
-        /// The number of trials that reached it, this one included.
+        /// Number of trials that reached the epoch, including this one.
         n_reached: usize,
-        /// The number of those that go on.
+        /// Number of trials that may continue.
         n_go_on: usize,
     },
-    /// BO-BOS: it will hardly end better than the best so far.
+    /// Stopped by BO-BOS: the trial is unlikely to end better than the best so far.
     UnlikelyToImprove {
-        /// The probability that it would.
+        /// Probability of ending better.
         probability: f64,
-        /// The best value so far.
+        /// Best value so far.
         incumbent: f64,
     },
-    /// Curve prediction: it will hardly end at the best so far or above.
+    /// Stopped by curve prediction: the trial is unlikely to end at the best value so far or above.
     BelowBest {
-        /// The epoch after which the trial is stopped.
+        /// Epoch after which the trial is stopped.
         epoch: usize,
-        /// The best value so far.
+        /// Best value so far.
         best: f64,
-        /// The probability that it would.
+        /// Probability of ending at the best value or above.
         probability: f64,
-        /// The expected last value.
+        /// Expected last value.
         expected: f64,
-        /// The standard deviation of the last value.
+        /// Standard deviation of the last value.
         std: f64,
     },
 }
 
 impl StopReason {
-    /// The grounds in words, with values in the unit and sign of a user with this direction.
+    /// Describes the reason in words, with values in the unit and sign of a user with this
+    /// direction.
     pub fn tell(&self, direction: Direction) -> String {
         let own = |value: f64| direction.to_maximize(value);
         match *self {
@@ -67,8 +68,8 @@ impl StopReason {
                 let value = short(own(value));
                 let are = if n_better == 1 { "is" } else { "are" };
                 let go_on = match n_go_on {
-                    1 => "only the best goes on".to_owned(),
-                    n => format!("the best {n} go on"),
+                    1 => "only the best continues".to_owned(),
+                    n => format!("the best {n} continue"),
                 };
                 format!(
                     "at epoch {epoch}, {n_better} of {n_reached} trials {are} better than its {value}, and {go_on}"
@@ -90,19 +91,20 @@ impl StopReason {
     }
 }
 
-/// A number with at most six digits: 0.113605, 12, 1e308.
+/// Formats a number with at most six digits: 0.113605, 12, 1e308.
 pub fn short(value: f64) -> String {
     rounded(value, 6)
 }
 
-/// Two numbers with six digits each, or as many more as make them differ.
+/// Formats two numbers with six digits each, or with as many more as needed to distinguish them.
 fn apart(a: f64, b: f64) -> (String, String) {
     let texts = (6..=17).map(|n_digits| (rounded(a, n_digits), rounded(b, n_digits)));
     let mut texts = texts.skip_while(|(a, b)| a == b);
     texts.next().unwrap_or_else(|| (short(a), short(b)))
 }
 
-/// A number with at most so many significant digits, scientific below 1e-4 and from 1e7 on.
+/// Formats a number with at most `n_digits` significant digits; scientific below 1e-4 and from 1e7
+/// on.
 fn rounded(value: f64, n_digits: usize) -> String {
     if value == 0.0 || !value.is_finite() {
         return if value == 0.0 { "0".to_owned() } else { value.to_string() };
@@ -166,7 +168,7 @@ mod tests {
             StopReason::BelowRung { epoch: 3, value: 0.5, n_better: 1, n_reached: 2, n_go_on: 1 };
         assert_eq!(
             because.tell(Direction::Maximize),
-            "at epoch 3, 1 of 2 trials is better than its 0.5, and only the best goes on"
+            "at epoch 3, 1 of 2 trials is better than its 0.5, and only the best continues"
         );
         assert!(because.tell(Direction::Minimize).contains("its -0.5,"));
     }

@@ -1,4 +1,4 @@
-//! GP-UCB: query where the upper confidence bound is largest.
+//! GP-UCB: queries the point with the largest upper confidence bound.
 
 use fedbo_optim::Points;
 use fedbo_streams::{Seed, Stream};
@@ -11,20 +11,22 @@ use crate::{
     StrategyError, StrategyOptions, Surrogate, SurrogateSettings, UcbMultiplier,
 };
 
-/// The options of `gp-ucb`.
+/// Options of `gp-ucb`.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GpUcbOptions {
-    /// β_t; it multiplies the standard deviation.
+    /// β_t, the factor of the standard deviation.
     pub ucb_multiplier: UcbMultiplier,
-    /// The transform of outputs before they are modelled. Where trials report as they train it is Yeo–Johnson's.
+    /// Transform of outputs before they are modelled. It is Yeo–Johnson's if trials report during
+    /// training.
     #[serde(default = "OutputOption::of_stored_without")]
     pub output_transform: OutputOption,
 }
 
 impl Default for GpUcbOptions {
-    /// β_t = 2 at every step, about the 97.5 % quantile of the standard normal distribution (scikit-optimize takes 1.96). The values of
-    /// theory explore too much at the scale of practical studies (Srinivas et al. 2010 divide them by 5 in their experiments).
+    /// β_t = 2 at every step, about the 97.5 % quantile of the standard normal distribution
+    /// (scikit-optimize takes 1.96). The values of theory explore too much at the scale of
+    /// practical studies (Srinivas et al. 2010 divide them by 5 in their experiments).
     fn default() -> Self {
         Self {
             ucb_multiplier: UcbMultiplier::Constant(2.0),
@@ -56,9 +58,9 @@ pub struct GpUcbSettings {
     pub surrogate: SurrogateSettings,
     /// The search for the bound's maximum.
     pub maximizer: Maximizer,
-    /// β_t; it multiplies the standard deviation.
+    /// β_t, the factor of the standard deviation.
     pub ucb_multiplier: UcbMultiplier,
-    /// Repeated points.
+    /// Rule for repeated points.
     pub repeats: Repeats,
 }
 
@@ -81,8 +83,9 @@ impl GpUcbSettings {
 ///
 /// x_t = argmax μ_{t−1}(x) + β_t σ_{t−1}(x)
 ///
-/// Running trials enter as observations of their own posterior mean, so that μ stays and σ shrinks around them
-/// (GP-BUCB, Desautels et al. 2014). Cost of a query: O(n²) for each of the points that the search evaluates.
+/// Running trials enter as observations of their own posterior mean, so that μ stays the same and σ
+/// shrinks around them (GP-BUCB, Desautels et al. 2014). A query costs O(n²) for each evaluated
+/// point of the search.
 #[derive(Clone, Debug)]
 pub struct GpUcb {
     proposer: Proposer,
@@ -128,8 +131,9 @@ impl Strategy for GpUcb {
         let posterior = if pending.is_empty() {
             posterior
         } else {
-            let means = posterior.mean_variances(pending).0;
-            hallucinated = posterior.clone().extended(pending, &means)?;
+            let modelled = Proposer::modelled(pending);
+            let means = posterior.mean_variances(&modelled).0;
+            hallucinated = posterior.clone().extended(&modelled, &means)?;
             &hallucinated
         };
         let predictor = posterior.predictor();

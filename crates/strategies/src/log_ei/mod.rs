@@ -1,4 +1,5 @@
-//! Log expected improvement: query where the expected gain over the incumbent is largest, compared by its logarithm.
+//! Log expected improvement: queries the point with the largest expected gain over the incumbent,
+//! compared by its logarithm.
 
 mod outcomes;
 
@@ -16,15 +17,15 @@ use crate::{
     log_expected_improvement,
 };
 
-/// The options of `log-ei`.
+/// Options of `log-ei`.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LogEiOptions {
-    /// The transform of outputs before they are modelled.
+    /// Transform of outputs before they are modelled.
     #[serde(default = "OutputOption::of_stored_without")]
     pub output_transform: OutputOption,
-    /// The augmented expected improvement of one noisy objective: see [`LogEi`]. A definition that was stored before there was this option
-    /// is without.
+    /// True for the augmented expected improvement of one noisy objective: see [`LogEi`]. False for
+    /// a stored definition from before the option existed.
     #[serde(default)]
     pub augmented: bool,
 }
@@ -36,8 +37,10 @@ impl Default for LogEiOptions {
 }
 
 impl LogEiOptions {
-    /// Logarithms of gaps would weigh the ends of a front, where an objective is at its best, against all between them: on DTLZ2 with three
-    /// objectives they lose 0.13 in log10 of the missing hypervolume.
+    /// Returns the output transform. With several objectives, `Automatic` does not choose
+    /// logarithms of gaps. These would favour the ends of a front, where one objective is at its
+    /// best, over all points between. On DTLZ2 with three objectives they lose 0.13 in log10 of the
+    /// missing hypervolume.
     fn transform_of(self, outcomes: Outcomes) -> OutputOption {
         match self.output_transform {
             OutputOption::Automatic if outcomes.n_objectives > 1 => OutputOption::YeoJohnson,
@@ -68,21 +71,22 @@ impl StrategyOptions for LogEiOptions {
     }
 }
 
-/// The value that a query is to improve on.
+/// The value for a query to improve on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Incumbent {
-    /// The best observed output: for a deterministic objective.
+    /// Best observed output: for a deterministic objective.
     BestObservation,
-    /// The largest posterior mean at an observed input: for a noisy one, whose best output is largely luck.
+    /// Largest posterior mean at an observed input: for a noisy objective, with a best output that
+    /// is largely luck.
     BestMean,
 }
 
-/// The query for the largest log expected improvement of a Gaussian process: see [`LogEi`].
+/// Query for the largest log expected improvement of a Gaussian process: see [`LogEi`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogEiQuery {
-    /// The value that is to be improved on.
+    /// The value to improve on.
     pub incumbent: Incumbent,
-    /// Draws of the outputs of running trials that the improvement is averaged over.
+    /// Number of draws of the outputs of running trials over which the improvement is averaged.
     pub n_fantasies: usize,
     /// True for the augmented expected improvement.
     pub augmented: bool,
@@ -95,13 +99,13 @@ pub struct LogEiSettings {
     pub surrogate: SurrogateSettings,
     /// The search for the maximum of the expected improvement.
     pub maximizer: Maximizer,
-    /// The value that is to be improved on.
+    /// The value to improve on.
     pub incumbent: Incumbent,
-    /// Draws of the outputs of running trials that the improvement is averaged over.
+    /// Number of draws of the outputs of running trials over which the improvement is averaged.
     pub n_fantasies: usize,
     /// True for the augmented expected improvement, for a noisy objective: see [`LogEi`].
     pub augmented: bool,
-    /// Repeated points.
+    /// Rule for repeated points.
     pub repeats: Repeats,
 }
 
@@ -121,14 +125,14 @@ impl LogEiSettings {
         }
     }
 
-    /// The rule of its queries, without model and search.
+    /// The rule of the queries, without model and search.
     pub fn query(&self) -> LogEiQuery {
         let Self { incumbent, n_fantasies, augmented, .. } = *self;
         LogEiQuery { incumbent, n_fantasies, augmented }
     }
 
-    /// The same for an agent of a federation, which owes a query each round: it repeats a point when a discrete space is used up, and
-    /// does not learn from failures.
+    /// Returns the settings for an agent of a federation. It owes a query each round, so it repeats
+    /// a point when a discrete space is used up, and it does not learn from failures.
     pub fn for_agent(space: &Space, noisy: bool) -> Self {
         let Maximizer::Snapped(search) = Maximizer::of_acquisition(space.dim()) else {
             unreachable!("the search of a study")
@@ -143,22 +147,23 @@ impl LogEiSettings {
 
 /// Expected improvement by its logarithm (Ament et al. 2023): x_t = argmax ln E[max(f(x) − f*, 0)].
 ///
-/// With p running trials, outputs y_s for them are drawn jointly from the posterior and the improvement is averaged over
-/// these fantasies (Snoek et al. 2012), each with its own incumbent:
+/// With p running trials, outputs y_s for them are drawn jointly from the posterior and the
+/// improvement is averaged over these fantasies (Snoek et al. 2012), each with its own incumbent:
 ///
 /// ln (1/S) Σ_s EI(μ_s(x), σ_p(x), f*_s),   μ_s(x) = μ(x) + u(x)·z_s,   z_s ~ N(0, I_p),   f*_s = max(f*, max_j μ_s(x_j))
 ///
-/// where u(x) are the last p entries of L⁻¹ k(x) for the factor L of observed and running inputs together, so that σ_p is
-/// the same for all s, and x_j are the running inputs. Cost of a query: O((n + p)² + S p) for each of the points that the
-/// search evaluates.
+/// The vector u(x) contains the last p entries of L⁻¹ k(x) for the factor L of observed and running
+/// inputs together, so that σ_p is the same for all s. The x_j are the running inputs. A query
+/// costs O((n + p)² + S p) for each evaluated point of the search.
 ///
 /// The augmented expected improvement of a noisy objective (Huang, Allen, Notz & Zeng 2006, "Global optimization of stochastic black-box
 /// systems via sequential kriging meta-models") is
 ///
 /// EI · (1 − σ/√(σ_p² + σ²)),
 ///
-/// with the noise's standard deviation σ: where the function is known up to noise, a further observation is worth little. The authors'
-/// incumbent is the mean where mean − standard deviation is largest among observed inputs; ours is the largest mean.
+/// with the noise's standard deviation σ. If the function is known up to noise, another observation
+/// is worth little. The authors choose the observed input that maximizes mean − standard deviation,
+/// and take its mean as the incumbent; ours is the largest mean.
 #[derive(Clone, Debug)]
 pub struct LogEi {
     proposer: Proposer,
@@ -198,7 +203,7 @@ impl LogEiQuery {
         }
     }
 
-    /// f*, in the surrogate's units; the prior mean before any observation.
+    /// f*, in the surrogate's units; the prior mean without observations.
     fn incumbent(&self, posterior: &Posterior) -> f64 {
         let best = match self.incumbent {
             Incumbent::BestObservation => {
@@ -209,7 +214,7 @@ impl LogEiQuery {
         if posterior.is_empty() { 0.0 } else { best }
     }
 
-    /// Query for the largest log expected improvement of the proposer's surrogate.
+    /// Proposes the point with the largest log expected improvement of the proposer's surrogate.
     ///
     /// # Errors
     /// If no finite query exists.
@@ -226,10 +231,11 @@ impl LogEiQuery {
         let mut improvement = if pending.is_empty() {
             Improvement::new(posterior, incumbent)
         } else {
-            let means = posterior.mean_variances(pending).0;
-            fantasized = posterior.clone().extended(pending, &means)?;
-            let draws = (0..self.n_fantasies).map(|_| stream.normals(pending.len())).collect();
-            Improvement::with_fantasies(&fantasized, incumbent, pending, draws)
+            let modelled = Proposer::modelled(pending);
+            let means = posterior.mean_variances(&modelled).0;
+            fantasized = posterior.clone().extended(&modelled, &means)?;
+            let draws = (0..self.n_fantasies).map(|_| stream.normals(modelled.len())).collect();
+            Improvement::with_fantasies(&fantasized, incumbent, &modelled, draws)
         };
         improvement.augmented = self.augmented;
         proposer.propose_acquisition(&improvement, pending, stream)
@@ -250,17 +256,17 @@ impl Strategy for LogEi {
     }
 }
 
-/// The variance of the latent function is known to about this share of the signal variance: below, it is rounding.
+/// Share of the signal variance below which the variance of the latent function is rounding error.
 const LEAST_VARIANCE: f64 = 1e-14;
 
-/// The logarithm of the expected improvement, averaged over fantasies.
+/// Logarithm of the expected improvement, averaged over fantasies.
 struct Improvement<'a> {
-    /// Conditioned on the running trials too, with any outputs that leave its mean as it is.
+    /// Also conditioned on the running trials, with any outputs that do not change its mean.
     predictor: Predictor<'a>,
-    /// z_s and f*_s for every fantasy; one without numbers when nothing is running.
+    /// z_s and f*_s for every fantasy; a single one without numbers if no trial is running.
     fantasies: Vec<Fantasy>,
     least_variance: f64,
-    /// True if it is augmented by what the noise leaves to learn.
+    /// True for the augmented expected improvement.
     augmented: bool,
 }
 
@@ -279,7 +285,8 @@ impl<'a> Improvement<'a> {
         }
     }
 
-    /// `posterior` ends with the p running inputs; every one of `draws` has p numbers.
+    /// Creates the function with p running inputs at the end of `posterior`; every element of
+    /// `draws` has p numbers.
     fn with_fantasies(
         posterior: &'a Posterior,
         incumbent: f64,
@@ -303,7 +310,7 @@ impl<'a> Improvement<'a> {
         self.predictor.posterior().len() - self.fantasies[0].draw.len()
     }
 
-    /// ln of the mean of EI, and every fantasy's share of it with its derivatives.
+    /// ln of the mean of EI, and every fantasy's share of the mean with its derivatives.
     fn average(&self, mean: f64, variance: f64, whitened: &[f64]) -> (f64, Vec<(f64, Score)>) {
         let std = variance.max(self.least_variance).sqrt();
         let running = &whitened[self.first_running()..];
@@ -366,7 +373,8 @@ impl Function for Improvement<'_> {
     }
 }
 
-/// ln (1 − σ/t) with t = √(s² + σ²) for s > 0, and its derivative in s, without cancellation where s is far below σ:
+/// ln (1 − σ/t) with t = √(s² + σ²) for s > 0, and its derivative in s, without cancellation if s
+/// is far below σ:
 ///
 /// 1 − σ/t = s²/(t (t + σ))
 fn ln_share_beyond_noise(std: f64, noise_variance: f64) -> (f64, f64) {
@@ -402,8 +410,9 @@ mod tests {
         (inputs, y)
     }
 
-    /// Against brute force: the running trials' outputs are drawn from their joint distribution by its dense Cholesky
-    /// factor and the same normal numbers, a posterior is built for each draw, and the improvements are averaged.
+    /// Compares with brute force: the running trials' outputs are drawn from their joint
+    /// distribution by its dense Cholesky factor and the same normal numbers, a posterior is built
+    /// for each draw, and the improvements are averaged.
     #[test]
     fn fantasies_are_what_conditioning_on_them_gives() {
         let (inputs, y) = data();
@@ -443,7 +452,8 @@ mod tests {
         }
     }
 
-    /// Against the formula as published; nothing is lost where the function is far better known than the noise, or without noise.
+    /// Compares with the published formula; no digits are lost if the function is known far better
+    /// than the noise, or without noise.
     #[test]
     fn the_share_beyond_noise_is_the_published_factor() {
         for (std, noise) in [(0.5_f64, 0.2_f64), (0.02, 0.1), (3.0, 1e-3)] {
@@ -461,8 +471,8 @@ mod tests {
         assert_eq!(ln_share_beyond_noise(0.5, 0.0), (0.0, 0.0));
     }
 
-    /// Central differences with a step of 1e-5, with and without running trials, also where the improvement is far below
-    /// what a double can hold; the batch agrees with single points.
+    /// Central differences with a step of 1e-5, with and without running trials, and with an
+    /// improvement too small for a double; the batch agrees with single points.
     #[test]
     fn values_and_gradients_of_the_improvement_agree() {
         let (inputs, y) = data();

@@ -1,4 +1,4 @@
-//! Log expected improvement with constraints, and of the hypervolume where a study has several objectives.
+//! Log expected improvement with constraints, and of the hypervolume for several objectives.
 
 use fedbo_gp::{Posterior, Prediction, Predictor};
 use fedbo_optim::{Function, Points};
@@ -13,26 +13,32 @@ use crate::{
     SurrogateSettings, log_expected_improvement, non_dominated,
 };
 
-/// Expected improvement of the hypervolume above a reference point, weighed with the probability that all constraints are met, by its
-/// logarithm:
+/// Expected improvement of the hypervolume above a reference point, weighted with the probability
+/// that all constraints are met, by its logarithm:
 ///
-/// x_t = argmax ln Σ_k Π_j (EI_j(x; l_kj) − EI_j(x; u_kj)) + Σ_c ln Φ((μ_c(x) − b_c)/σ_c(x)),   EI_j(x; t) = E[max(f_j(x) − t, 0)]
+/// x_t = argmax ln Σ_k Π_j (EI_j(x; l_kj) − EI_j(x; u_kj)) + Σ_c ln Φ((μ_c(x) − b_c)/σ_c(x)),
+/// EI_j(x; t) = E[max(f_j(x) − t, 0)]
 ///
-/// Objectives and slacks of constraints have a Gaussian process each, independent of one another. `[l_k, u_k]` are disjoint boxes whose
-/// union is all that no feasible trial dominates ([`open_boxes`]); so the sum is the expected hypervolume improvement exactly (Emmerich et
-/// al. 2006; the logarithm: Ament et al. 2023), and with one objective the expected improvement on the best feasible trial (Gardner et al.
-/// 2014). While no trial is feasible, the improvement counts as 1.
+/// Each objective and each slack of a constraint has an independent Gaussian process. `[l_k, u_k]`
+/// are disjoint boxes that together cover the region not dominated by any feasible trial
+/// ([`open_boxes`]). The sum is therefore exactly the expected hypervolume improvement (Emmerich et
+/// al. 2006; the logarithm: Ament et al. 2023). With one objective it is the expected improvement
+/// on the best feasible trial (Gardner et al. 2014). While no trial is feasible, the improvement
+/// counts as 1.
 ///
-/// With noise the expected improvement of a single objective is augmented as that of [`super::LogEi`] is, by the mean over objective and slacks of
-/// the shares 1 − σ_j/√(s_j² + σ_j²): a further observation is worth little where all of them are known up to noise. Of mean, largest share and
-/// product, largest and mean were alike, and the product fell behind. With several objectives there is no such factor: it gains 0.2 to 0.4 on ZDT1 and
-/// loses 0.05 to 0.15 on DTLZ2, in log10 of the missing hypervolume.
+/// With noise the expected improvement of a single objective is augmented as in [`super::LogEi`],
+/// by the mean of the shares 1 − σ_j/√(s_j² + σ_j²) over objective and slacks. Another observation
+/// is worth little if all of them are known up to noise. Among mean, largest share and product, the
+/// largest share and the mean performed alike, and the product was worse. With several objectives
+/// there is no such factor: it gains 0.2 to 0.4 on ZDT1 and loses 0.05 to 0.15 on DTLZ2, in log10
+/// of the missing hypervolume.
 ///
-/// The reference follows from the front: see [`reference`]. Running trials count as if their means had been observed, and as trials of the
-/// front if these are feasible. Slacks pass [`fedbo_gp::Warping::SignedLog`]. With noise the front is that of posterior means at the trials.
+/// The reference follows from the front: see [`reference`]. Running trials count as if their means
+/// had been observed, and belong to the front if these are feasible. Slacks pass
+/// [`fedbo_gp::Warping::SignedLog`]. With noise the front is that of posterior means at the trials.
 #[derive(Clone, Debug)]
 pub(super) struct OutcomesLogEi {
-    /// With the model of the first objective.
+    /// Contains the model of the first objective.
     proposer: Proposer,
     /// Models of the further objectives, then of the slacks.
     further: Vec<Surrogate>,
@@ -42,7 +48,8 @@ pub(super) struct OutcomesLogEi {
 }
 
 impl OutcomesLogEi {
-    /// A strategy without observations; the settings' surrogate models the objectives, `slacks` the constraints.
+    /// Creates a strategy without observations. The settings' surrogate models the objectives,
+    /// `slacks` the constraints.
     ///
     /// # Errors
     /// If a setting is out of range.
@@ -76,7 +83,7 @@ impl OutcomesLogEi {
         })
     }
 
-    /// The models of objectives and of constraints.
+    /// Models of objectives and of constraints.
     fn models(&self) -> (Vec<&Surrogate>, Vec<&Surrogate>) {
         let mut objectives = vec![self.proposer.surrogate()];
         let (further, slacks) = self.further.split_at(self.n_objectives - 1);
@@ -84,7 +91,7 @@ impl OutcomesLogEi {
         (objectives, slacks.iter().collect())
     }
 
-    /// The value of an outcome of a trial that counts, in the model's units.
+    /// The value of an outcome of a trial used for comparisons, in the model's units.
     fn seen(&self, model: &Surrogate, trial: usize) -> f64 {
         match self.incumbent {
             Incumbent::BestObservation => model.transformed_value(model.outputs()[trial]),
@@ -92,7 +99,8 @@ impl OutcomesLogEi {
         }
     }
 
-    /// The amount by which a trial misses a constraint, in the model's units: 0 if it meets it, which is decided by the slack itself.
+    /// Amount by which a trial misses a constraint, in the model's units; 0 if the slack itself
+    /// meets it.
     fn missed(&self, slack: &Surrogate, bound: f64, trial: usize) -> f64 {
         let met = match self.incumbent {
             Incumbent::BestObservation => slack.outputs()[trial] >= 0.0,
@@ -102,7 +110,7 @@ impl OutcomesLogEi {
     }
 }
 
-/// A model's posterior as if the running trials had their means, and these.
+/// Returns a model's posterior with the running trials at their means, and these means.
 fn believing(model: &Surrogate, pending: &Points) -> Result<(Posterior, Vec<f64>), StrategyError> {
     let posterior = model.posterior();
     if pending.is_empty() {
@@ -131,7 +139,8 @@ impl Strategy for OutcomesLogEi {
             true => (0..n).min_by(|a, b| missed[*a].total_cmp(&missed[*b])).into_iter().collect(),
             false => non_dominated(&values).into_iter().map(|index| feasible[index]).collect(),
         };
-        let believe = |model: &&Surrogate| believing(model, pending);
+        let modelled = Proposer::modelled(pending);
+        let believe = |model: &&Surrogate| believing(model, &modelled);
         let of_objectives = objectives.iter().map(believe).collect::<Result<Vec<_>, _>>()?;
         let of_slacks = slacks.iter().map(believe).collect::<Result<Vec<_>, _>>()?;
         let has_front = !feasible.is_empty() || (n == 0 && slacks.is_empty());
@@ -140,7 +149,7 @@ impl Strategy for OutcomesLogEi {
                 of_slacks.iter().zip(&bounds).all(|((_, means), bound)| means[*running] >= *bound)
             };
             values.extend(
-                (0..pending.len())
+                (0..modelled.len())
                     .filter(is_met)
                     .map(|running| of_objectives.iter().map(|(_, means)| means[running]).collect()),
             );
@@ -158,7 +167,7 @@ impl Strategy for OutcomesLogEi {
             constraints: constraints.collect(),
             augmented: self.augmented,
         };
-        let cost = improvement.cost(n + pending.len());
+        let cost = improvement.cost(n + modelled.len());
         let starts = self.proposer.near(&best, stream);
         self.proposer.propose_acquisition_from(&improvement, cost, &starts, pending, stream)
     }
@@ -182,12 +191,15 @@ impl Strategy for OutcomesLogEi {
     }
 }
 
-/// The reference point of a front of k trials: its lowest value in each objective less the share 2/(k − 1) of its range, at least a tenth and
-/// at most two; a standard deviation where it has no range.
+/// Reference point of a front of k trials: in each objective the lowest value minus a share of its
+/// range. The share is 2/(k − 1), at least a tenth and at most two. Without a range the point is
+/// one standard deviation below.
 ///
-/// With two objectives a share of 1/(k − 1) makes evenly spread trials the best ones (Ishibuchi et al. 2018). One that is too small holds a
-/// front of few trials where it is, since nothing below its ends counts; one that is too large draws trials to the ends. Of 0, 0.1, 1, once
-/// and twice the published share, twice was the best on ZDT1 and ZDT2, and within 0.04 of the best on DTLZ2, in log10 of the missing hypervolume.
+/// With two objectives a share of 1/(k − 1) makes evenly spread trials optimal (Ishibuchi et al.
+/// 2018). A share that is too small keeps a front of few trials in place, since no point below its
+/// ends counts. A share that is too large draws trials to the ends. Of 0, 0.1, 1, once and twice
+/// the published share, twice was the best on ZDT1 and ZDT2, and within 0.04 of the best on DTLZ2,
+/// in log10 of the missing hypervolume.
 fn reference(front: &[Vec<f64>], n_objectives: usize) -> Vec<f64> {
     #[expect(clippy::cast_precision_loss, reason = "numbers of trials are far below 2^53")]
     let others = front.len().saturating_sub(1).max(1) as f64;
@@ -203,16 +215,16 @@ fn reference(front: &[Vec<f64>], n_objectives: usize) -> Vec<f64> {
         }
     };
     match n_objectives {
-        // The best value itself: expected improvement.
+        // The best value itself, which gives expected improvement.
         1 => vec![front.first().map_or(0.0, |values| values[0])],
         m => (0..m).map(of_objective).collect(),
     }
 }
 
-/// The smallest share of a front's range between its ends and the reference.
+/// Smallest distance between a front's ends and the reference, as a share of the front's range.
 const LEAST_MARGIN: f64 = 0.1;
 
-/// A posterior with the variance below which there is only rounding.
+/// A posterior with the variance below which values are rounding error.
 struct Model<'a> {
     predictor: Predictor<'a>,
     least_variance: f64,
@@ -230,7 +242,7 @@ impl<'a> Model<'a> {
         variance.max(self.least_variance).sqrt()
     }
 
-    /// Means and standard deviations at many points.
+    /// Returns means and standard deviations at many points.
     fn predictions(&self, points: &Points) -> Vec<(f64, f64)> {
         let (means, variances) = self.predictor.posterior().mean_variances(points);
         means
@@ -240,7 +252,8 @@ impl<'a> Model<'a> {
             .collect()
     }
 
-    /// Adds the gradient of a function with these derivatives by mean and standard deviation, at the point of a prediction.
+    /// Adds the gradient of a function with the given derivatives by mean and standard deviation,
+    /// at the point of a prediction.
     fn add_gradient(
         &self,
         prediction: &Prediction<'_>,
@@ -261,12 +274,12 @@ impl<'a> Model<'a> {
     }
 }
 
-/// Boxes as cells of a grid: by the places of their ends among the distinct ends of all, at each of which an expected improvement is computed
-/// once.
+/// Boxes as cells of a grid. Each cell stores the indices of its ends among the distinct ends of
+/// all boxes, so that the expected improvement is computed only once at each end.
 struct Cells {
-    /// Distinct ends for each objective, ascending; the last may be infinite.
+    /// Distinct ends for each objective, ascending; the last one may be infinite.
     ends: Vec<Vec<f64>>,
-    /// The places of lower and upper end for each objective, one cell after the other.
+    /// Indices of lower and upper end for each objective, one cell after the other.
     places: Vec<(u32, u32)>,
 }
 
@@ -294,27 +307,28 @@ impl Cells {
     }
 }
 
-/// The acquisition function of [`OutcomesLogEi`].
+/// Acquisition function of [`OutcomesLogEi`].
 struct HypervolumeImprovement<'a> {
     objectives: Vec<Model<'a>>,
-    /// None while no trial is feasible.
+    /// Empty while no trial is feasible.
     cells: Cells,
-    /// Slacks, with the value from which on each is met.
+    /// Slacks, each with the smallest value that meets it.
     constraints: Vec<(Model<'a>, f64)>,
     /// True for the augmented expected improvement.
     augmented: bool,
 }
 
 impl HypervolumeImprovement<'_> {
-    /// The number of observations with which one model costs about as much as this function with n.
+    /// Number of observations at which one model costs about as much as this function with n.
     fn cost(&self, n: usize) -> usize {
-        /// Operations of a posterior that take as long as those for a side of a cell.
+        /// Operations of a posterior that take as long as those for one side of a cell.
         const SIDE: usize = 10;
         let models = self.objectives.len() + self.constraints.len();
         (models * n * n + SIDE * self.cells.places.len()).isqrt()
     }
 
-    /// The function at means and standard deviations of all outcomes, with its derivatives by these.
+    /// Evaluates the function at means and standard deviations of all outcomes, with its
+    /// derivatives by these.
     fn at(&self, predictions: &[(f64, f64)]) -> (f64, Vec<(f64, f64)>) {
         let (of_objectives, of_constraints) = predictions.split_at(self.objectives.len());
         let (mut value, mut slopes) = self.of_objectives(of_objectives);
@@ -336,7 +350,8 @@ impl HypervolumeImprovement<'_> {
         self.objectives.iter().chain(self.constraints.iter().map(|(model, _)| model))
     }
 
-    /// ln (1/m) Σ_j (1 − σ_j/√(s_j² + σ_j²)) for the standard deviations s_j of m outcomes, with its derivatives; 0 unless it is augmented.
+    /// ln (1/m) Σ_j (1 − σ_j/√(s_j² + σ_j²)) for the standard deviations s_j of m outcomes, with
+    /// its derivatives; 0 unless augmented.
     fn beyond_noise(&self, stds: &[f64]) -> (f64, Vec<f64>) {
         if !self.augmented {
             return (0.0, vec![0.0; stds.len()]);
@@ -354,8 +369,8 @@ impl HypervolumeImprovement<'_> {
         (top + (sum / n).ln(), slopes.collect())
     }
 
-    /// ln of the expected improvement at a mean and a standard deviation of each objective, with the derivatives by these; 0 without
-    /// cells.
+    /// ln of the expected improvement at a mean and a standard deviation of each objective, with
+    /// its derivatives by these; 0 without cells.
     fn of_objectives(&self, predictions: &[(f64, f64)]) -> (f64, Vec<(f64, f64)>) {
         let m = predictions.len();
         let mut slopes = vec![(0.0, 0.0); m];
@@ -399,7 +414,7 @@ impl HypervolumeImprovement<'_> {
     }
 }
 
-/// ln EI(t), and −∞ at an infinite t.
+/// ln EI(t); −∞ for an infinite t.
 fn ln_improvement(mean: f64, std: f64, end: f64) -> Score {
     match end.is_finite() {
         true => log_expected_improvement(mean, std, end),
@@ -487,7 +502,8 @@ mod tests {
         non_dominated(&values).into_iter().map(|index| values[index].clone()).collect()
     }
 
-    /// The closed form is the mean gain in hypervolume over draws, by a million of them for two and for three objectives.
+    /// The closed form is the mean gain in hypervolume over 100 000 draws, for two and for three
+    /// objectives.
     #[test]
     fn the_sum_over_boxes_is_the_expected_gain() {
         let posteriors = posteriors();
@@ -520,7 +536,8 @@ mod tests {
         }
     }
 
-    /// With one objective and one constraint: expected improvement times a probability, and times the mean of what the noise of each leaves.
+    /// With one objective and one constraint: expected improvement times a probability, and for the
+    /// augmented one also times the mean of the shares beyond noise.
     #[test]
     fn one_objective_has_expected_improvement_times_the_probability() {
         let [objective, _, slack] = posteriors();

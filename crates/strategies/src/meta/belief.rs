@@ -1,4 +1,5 @@
-//! The beliefs of robust meta-learning about its meta-tasks: gaps, weights and their share, estimate by estimate.
+//! State of robust meta-learning about its meta-tasks: gaps, weights and their share, after each
+//! estimate.
 
 use super::comparison::OWN_SCALE_MIN;
 use super::{
@@ -6,13 +7,14 @@ use super::{
 };
 use crate::{Source, StrategyError, Surrogate};
 
-/// The use of an initial design's observations for the weights of the meta-tasks before the first query.
+/// Use of an initial design's observations for the weights of the meta-tasks before the first
+/// query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InitialDesign {
-    /// None: the weights of the first query are uniform, as in the thesis' text.
+    /// Not used: the weights of the first query are uniform, as in the thesis' text.
     Ignored,
-    /// They give one estimate of the gaps, from which the first query's weights follow; ν stays 1. (The authors' code
-    /// does so too, and lets ν fall.)
+    /// Used for one estimate of the gaps, which gives the weights of the first query; ν stays 1.
+    /// (The authors' code does the same, but reduces ν.)
     Weighs,
 }
 
@@ -25,12 +27,12 @@ pub struct MetaBeliefSettings {
     pub weighting: TaskWeighting,
     /// ν_t.
     pub meta_share: MetaShare,
-    /// The initial design.
+    /// Use of the initial design.
     pub initial_design: InitialDesign,
 }
 
 impl Default for MetaBeliefSettings {
-    /// As in the thesis' experiments, but that an initial design weighs.
+    /// As in the thesis' experiments, except that an initial design is used for the weights.
     fn default() -> Self {
         Self {
             gap_bound: GapBound::practical(),
@@ -41,11 +43,11 @@ impl Default for MetaBeliefSettings {
     }
 }
 
-/// ω_i and ν_t after some estimates, in the order in which observations were told.
+/// ω_i and ν_t after some estimates, in the order of the told observations.
 #[derive(Clone, Debug)]
 pub(super) struct MetaBelief {
     settings: MetaBeliefSettings,
-    /// Observations of the target before the first estimate.
+    /// Number of observations of the target before the first estimate.
     n_least: usize,
     weights: TaskWeights,
     share: f64,
@@ -80,8 +82,8 @@ impl MetaBelief {
         })
     }
 
-    /// Before an observation from `source` is added to the target's posterior: what the initial design says, if it was not
-    /// said yet.
+    /// Called before an observation from `source` is added to the target's posterior: estimates
+    /// from the initial design, if not yet done.
     pub(super) fn before(
         &mut self,
         source: &Source,
@@ -94,7 +96,8 @@ impl MetaBelief {
         }
     }
 
-    /// After an observation from `source` was added: one more estimate, unless it belongs to the initial design.
+    /// Called after an observation from `source` was added: estimates the gaps again, unless it
+    /// belongs to the initial design.
     pub(super) fn after(
         &mut self,
         source: &Source,
@@ -111,7 +114,7 @@ impl MetaBelief {
         }
     }
 
-    /// The belief for the next query.
+    /// State for the next query.
     pub(super) fn for_query(&self, target: &Surrogate, beta: f64, models: &TaskModels) -> Self {
         let mut belief = self.clone();
         belief.weigh_initial_design(target, beta, models);
@@ -138,7 +141,7 @@ impl MetaBelief {
         self.share
     }
 
-    /// ω, which sums to 1.
+    /// ω; the weights sum to 1.
     pub(super) fn weights(&self) -> Vec<f64> {
         self.weights.weights()
     }

@@ -1,45 +1,50 @@
-//! The units in which tasks are compared with the target.
+//! Units for comparing tasks with the target.
 
 use fedbo_gp::Standardizer;
 
 use super::MetaTask;
 use crate::Surrogate;
 
-/// The units in which tasks are compared with the target.
+/// Units for comparing tasks with the target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OutputScale {
-    /// As they are, with a prior mean of 0 (thesis section 7.2: f and all f_i are draws of one Gaussian process).
+    /// Raw values, with a prior mean of 0 (thesis section 7.2: f and all f_i are draws of one
+    /// Gaussian process).
     Raw,
-    /// All shifted and divided alike, so that the meta-tasks' outputs together have mean 0 and variance 1. A task at another
-    /// level or of another size is another function then, as in [`OutputScale::Raw`].
+    /// One shift and one divisor for all, so that the meta-tasks' outputs together have mean 0 and
+    /// variance 1. Tasks at different levels or of different sizes are then different functions, as
+    /// in [`OutputScale::Raw`].
     Common,
-    /// As [`OutputScale::Common`] where all is well, and safe where it is not: a minority of huge values, of one task or of
-    /// penalties, hides nothing of the others nor of the target. The tasks' outputs together are shifted by their median and
-    /// divided by their standard deviation without what lies far out; values beyond five such units count as five. The target has
-    /// its own mean and deviation, in which gaps and bounds are compared from its fifth observation on; before, the tasks' unit
-    /// stands for it.
+    /// Like [`OutputScale::Common`] on ordinary values, but robust: a minority of huge values, from
+    /// one task or from penalties, does not mask the others or the target.
+    ///
+    /// The tasks' outputs together are shifted by their median and divided by their standard
+    /// deviation without outliers; values beyond five such units count as five. From the fifth
+    /// observation on, gaps and bounds are compared in units of the target's own mean and
+    /// deviation; before, in the tasks' units.
     Typical,
-    /// Each task and the target by its own mean and standard deviation: levels and sizes say nothing about likeness (Feurer
-    /// et al. 2018).
+    /// Each task and the target by its own mean and standard deviation: levels and sizes do not
+    /// affect similarity (Feurer et al. 2018).
     Own,
 }
 
-/// Observations of the target from which on its own mean and deviation say something.
+/// Minimum number of observations for the target's own mean and deviation to be informative.
 pub(super) const OWN_SCALE_MIN: usize = 5;
 
-/// Units beyond which values count as this many.
+/// Values beyond this number of units are clamped.
 const LARGEST: f64 = 5.0;
-/// Median distances from the median beyond which a value lies far out: 3.4 standard deviations of normal values.
+/// A value is an outlier beyond this multiple of the median distance from the median: 3.4 standard
+/// deviations of normal values.
 const FAR: f64 = 5.0;
 
-/// The units of the tasks' outputs, before each may be standardized by itself.
+/// Units of the tasks' outputs, before each task may be standardized separately.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum TaskUnits {
-    /// As they are.
+    /// Raw values.
     Raw,
-    /// All standardized together.
+    /// All values standardized together.
     Pooled(Standardizer),
-    /// y ↦ (y − shift)/size, no further than five.
+    /// y ↦ (y − shift)/size, clamped to ±5.
     Typical { shift: f64, size: f64 },
 }
 
@@ -53,7 +58,7 @@ impl TaskUnits {
             OutputScale::Raw | OutputScale::Own => Self::Raw,
             OutputScale::Common => {
                 let all: Vec<f64> = tasks.iter().flat_map(finite).collect();
-                Self::Pooled(Standardizer::new(&all))
+                Self::Pooled(Standardizer::robust(&all))
             }
             OutputScale::Typical => {
                 let (shift, size) = spread(tasks.iter().flat_map(finite).collect());
@@ -67,14 +72,14 @@ impl TaskUnits {
             Self::Raw => y,
             Self::Pooled(standardizer) => standardizer.standardize(y),
             Self::Typical { shift, size } => {
-                // By halves, as the difference of two large numbers may overflow.
+                // Computed in halves, as the difference of two large numbers may overflow.
                 let half = 0.5 * y - 0.5 * shift;
                 (half / size * 2.0).clamp(-LARGEST, LARGEST)
             }
         }
     }
 
-    /// The size of one of these units, in units of values.
+    /// Size of one of these units, in units of values.
     pub(super) fn size(&self) -> f64 {
         match *self {
             Self::Raw => 1.0,
@@ -84,8 +89,9 @@ impl TaskUnits {
     }
 }
 
-/// The median, and the standard deviation of the values with those further than five median distances from it brought to there.
-/// Where more than half of the values are equal, the plain standard deviation; 1 where all are.
+/// Returns the median, and the standard deviation of the values clamped to five median distances
+/// from it. If more than half of the values are equal it is the plain standard deviation, and 1 if
+/// all are.
 fn spread(values: Vec<f64>) -> (f64, f64) {
     let centre = lower_median(values.clone()).unwrap_or(0.0);
     let distances = values.iter().map(|v| (v - centre).abs()).collect();
@@ -105,14 +111,14 @@ fn spread(values: Vec<f64>) -> (f64, f64) {
     (centre, if is_usable { own } else { 1.0 })
 }
 
-/// The median, the lower one of two.
+/// The median; the lower one of two.
 fn lower_median(mut values: Vec<f64>) -> Option<f64> {
     values.sort_by(f64::total_cmp);
     values.get(values.len().checked_sub(1)? / 2).copied()
 }
 
-/// The conversion of the models of tasks and target to common units: affine maps of means, and factors of standard
-/// deviations.
+/// Conversion of the models of tasks and target to common units: affine maps of means, and factors
+/// of standard deviations.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Exchange {
     pub(super) task_factor: f64,
@@ -120,12 +126,12 @@ pub(super) struct Exchange {
     pub(super) target_factor: f64,
     pub(super) target_shift: f64,
     pub(super) target_std_factor: f64,
-    /// The size of one common unit, in units of values.
+    /// Size of one common unit, in units of values.
     pub(super) unit: f64,
 }
 
 impl Exchange {
-    /// Units are the same.
+    /// The identity: units are the same.
     pub(super) const NONE: Self = Self {
         task_factor: 1.0,
         task_shift: 0.0,
@@ -135,7 +141,7 @@ impl Exchange {
         unit: 1.0,
     };
 
-    /// Between tasks in `units` and the target's posterior as it is now.
+    /// Conversion between tasks in `units` and the target's current posterior.
     pub(super) fn of(units: &TaskUnits, target: &Surrogate) -> Self {
         let same = Self { unit: units.size(), ..Self::NONE };
         let TaskUnits::Typical { shift, size: typical } = *units else {
@@ -170,7 +176,8 @@ mod tests {
         }
     }
 
-    /// A task a million times as large, penalties and constants leave a unit of the others' size, and no value is beyond five.
+    /// With a task a million times as large, penalties or constants, the unit keeps the others'
+    /// size, and no value is beyond five.
     #[test]
     fn outliers_do_not_set_the_typical_scale() {
         let plain = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0];
@@ -184,7 +191,7 @@ mod tests {
                 assert!(units.apply(extreme).abs() <= LARGEST);
             }
         }
-        // Without outliers it is the common scale but for the median in the mean's place.
+        // Without outliers it equals the common scale, except that the median replaces the mean.
         let [typical, common] = [OutputScale::Typical, OutputScale::Common]
             .map(|scale| TaskUnits::of(scale, &[task(&plain)]).size());
         assert!((typical - common).abs() < 1e-12);

@@ -1,5 +1,5 @@
-//! The common part of RGPE and TAF: a target's model beside those of its meta-tasks, and a search over functions of
-//! both.
+//! The common part of RGPE and TAF: a target's model with those of its meta-tasks, and a search
+//! over functions of both.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -23,25 +23,25 @@ pub(super) struct Moments {
     pub(super) variance: f64,
 }
 
-/// An acquisition function of what the models say of a point. The target's moments come first, then those of the tasks that
-/// take part.
+/// An acquisition function of the models' predictions at a point. The target's moments come first,
+/// then those of the tasks with a weight.
 pub(super) trait Acquisition: Sync {
-    /// Its value at x.
+    /// Value at x.
     fn value(&self, x: &[f64], moments: &[Moments]) -> f64;
 
-    /// Its value, and its derivatives in every mean and variance.
+    /// Value and derivatives by every mean and variance.
     fn slopes(&self, x: &[f64], moments: &[Moments], slopes: &mut [Moments]) -> f64;
 }
 
-/// The settings that RGPE and TAF have in common: models and search.
+/// Common settings of RGPE and TAF: models and search.
 #[derive(Clone, Debug)]
 pub struct EnsembleSettings {
-    /// The surrogates of the target and of every meta-task; their sampler and any power transform are not used, and
-    /// `standardize` only where models are given.
+    /// Surrogates of the target and of every meta-task. The sampler and any power transform are not
+    /// used, and `standardize` only with given models.
     pub surrogate: SurrogateSettings,
-    /// The search for the acquisition function's maximum.
+    /// Search for the acquisition function's maximum.
     pub maximizer: Maximizer,
-    /// Repeated points.
+    /// Rule for repeated points.
     pub repeats: Repeats,
 }
 
@@ -56,7 +56,7 @@ impl EnsembleSettings {
 }
 
 impl From<LogEiSettings> for EnsembleSettings {
-    /// Model and search of an agent that improves on its own.
+    /// Uses the model and the search of an agent that works alone.
     fn from(own: LogEiSettings) -> Self {
         let LogEiSettings { surrogate, maximizer, repeats, .. } = own;
         Self { surrogate, maximizer, repeats }
@@ -68,9 +68,9 @@ impl From<LogEiSettings> for EnsembleSettings {
 pub(super) struct Ensemble {
     proposer: Proposer,
     tasks: Vec<Arc<dyn TaskModel>>,
-    /// The best input of each task and its number of observations, where they are known.
+    /// Best input of each task and its number of observations, if known.
     known: Vec<Known>,
-    /// The predictions of every task at all points of a finite domain.
+    /// Predictions of every task at all points of a finite domain.
     table: Option<Arc<Vec<Vec<Moments>>>>,
     seed: Seed,
 }
@@ -81,11 +81,11 @@ struct Known {
     n_observations: usize,
 }
 
-/// Tasks whose best input is among the search's starts, at most.
+/// Maximum number of tasks that contribute their best input to the search's starts.
 const N_STARTS_MAX: usize = 16;
 
 impl Ensemble {
-    /// Fits the tasks' models, each and the target on its own scale.
+    /// Fits the tasks' models; each task and the target have their own scale.
     pub(super) fn fit(
         domain: Domain,
         tasks: &[MetaTask],
@@ -125,10 +125,10 @@ impl Ensemble {
         Ok(ensemble)
     }
 
-    /// Takes other tasks in place of those that were given.
+    /// Replaces the tasks.
     ///
     /// # Panics
-    /// If one has another dimension than the domain.
+    /// If the dimension of a task differs from that of the domain.
     pub(super) fn set_tasks(&mut self, tasks: Vec<Arc<dyn TaskModel>>) {
         let domain = self.proposer.domain();
         for task in &tasks {
@@ -162,13 +162,14 @@ impl Ensemble {
         self.proposer.tell(observed)
     }
 
-    /// The target's observations by their rank.
+    /// The target's observations by rank.
     pub(super) fn ranked(&self) -> Ranked {
         let posterior = self.surrogate().posterior();
         Ranked::new(posterior.inputs(), posterior.outputs())
     }
 
-    /// The best observed output of the target in its model's units, and the prior mean 0 before any.
+    /// Best observed output of the target in its model's units; the prior mean 0 without
+    /// observations.
     pub(super) fn incumbent(&self) -> f64 {
         let outputs = self.surrogate().posterior().outputs();
         outputs.iter().copied().reduce(f64::max).unwrap_or(0.0)
@@ -195,8 +196,8 @@ impl Ensemble {
         Ok(Cow::Owned(posterior.clone().extended(pending, &means)?))
     }
 
-    /// Query for the maximum of an acquisition function of the target's posterior and of the tasks with these weights; tasks
-    /// with weight 0 take no part.
+    /// Proposes the maximum of an acquisition function of the target's posterior and of the tasks
+    /// with these weights; tasks with weight 0 are ignored.
     pub(super) fn propose(
         &self,
         target: &Posterior,
@@ -227,7 +228,7 @@ impl Ensemble {
         self.proposer.propose_acquisition_from(&objective, n, &starts, pending, stream)
     }
 
-    /// The number n of observations for which O(n²) is what an evaluation costs.
+    /// The number n of observations such that an evaluation costs O(n²).
     #[expect(
         clippy::cast_precision_loss,
         clippy::cast_possible_truncation,
@@ -290,7 +291,7 @@ impl Function for Objective<'_> {
     }
 }
 
-/// Tasks live in the domain's cube.
+/// Checks that tasks have the dimension of the domain.
 pub(crate) fn check_dims<'a>(
     domain: &Domain,
     mut tasks: impl Iterator<Item = (usize, &'a str)>,
@@ -305,7 +306,7 @@ pub(crate) fn check_dims<'a>(
     }
 }
 
-/// Values at all points from one column of moments a model.
+/// Computes the values at all points from one column of moments per model.
 fn values(
     points: &Points,
     columns: &[Cow<'_, [Moments]>],

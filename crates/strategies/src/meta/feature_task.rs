@@ -1,4 +1,4 @@
-//! Models of other agents' objectives on shared random features, as RGPE and TAF need them in a federation.
+//! Models of other agents' objectives on shared random features, for RGPE and TAF in a federation.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,15 +10,16 @@ use fedbo_optim::Points;
 use super::{MetaTask, TaskModel};
 use crate::{SharedMessage, StrategyError};
 
-/// The report that an agent sends once for RGPE or TAF (FTS section 3.2): its posterior over the weights of the shared
-/// features, and for TAF its incumbent. M + M² numbers, or one more, where FTS sends M.
+/// The report that an agent sends once for RGPE or TAF (FTS section 3.2): its posterior over the
+/// weights of the shared features, and for TAF its incumbent. It contains M + M² numbers, or one
+/// more, where a message of FTS contains M.
 #[derive(Clone, PartialEq)]
 pub struct FeatureReport {
     /// ν, M numbers.
     pub mean: Vec<f64>,
     /// σ² Σ⁻¹, M×M row-major.
     pub covariance: Vec<f64>,
-    /// The best observed output, in the units of the model.
+    /// Best observed output, in the units of the model.
     pub incumbent: Option<f64>,
 }
 
@@ -30,9 +31,10 @@ impl fmt::Debug for FeatureReport {
 }
 
 impl FeatureReport {
-    /// The report on an agent's observations, outputs that are not finite left out. With `standardize` outputs are
-    /// brought to mean 0 and variance 1 first, by each agent on its own; σ² is in the units of what enters. Cost
-    /// O(M² min(t, M)) and more.
+    /// Creates the report on an agent's observations; non-finite outputs are left out.
+    ///
+    /// With `standardize` each agent first brings its own outputs to mean 0 and variance 1; σ² is
+    /// in the units of the resulting outputs. Cost O(M² min(t, M)) and more.
     ///
     /// # Errors
     /// If no output is finite, σ² is not above 0, or the posterior does not exist.
@@ -46,7 +48,7 @@ impl FeatureReport {
         let finite: Vec<(&[f64], f64)> =
             finite.filter(|(_, y)| y.is_finite()).map(|(x, y)| (x, *y)).collect();
         let raw: Vec<f64> = finite.iter().map(|(_, y)| *y).collect();
-        let standardizer = if standardize { Standardizer::new(&raw) } else { Standardizer::RAW };
+        let standardizer = if standardize { Standardizer::robust(&raw) } else { Standardizer::RAW };
         let outputs: Vec<f64> = raw.iter().map(|y| standardizer.standardize(*y)).collect();
         let incumbent = outputs.iter().copied().reduce(f64::max);
         StrategyError::ensure(
@@ -60,20 +62,20 @@ impl FeatureReport {
         Ok(Self { mean: posterior.mean().to_vec(), covariance: posterior.covariance(), incumbent })
     }
 
-    /// The same without the incumbent, which RGPE does not need.
+    /// Returns the report without the incumbent, which RGPE does not need.
     #[must_use]
     pub fn without_incumbent(self) -> Self {
         Self { incumbent: None, ..self }
     }
 
-    /// The number of floats in the message.
+    /// Number of floats in the message.
     pub fn message_floats(&self) -> usize {
         self.mean.len() + self.covariance.len() + usize::from(self.incumbent.is_some())
     }
 }
 
-/// A meta-task as another agent's message tells it: f(x) = φ(x)·ω with ω ~ N(ν, σ² Σ⁻¹) of a [`FeatureReport`], or the function of a
-/// [`SharedMessage`].
+/// A meta-task from another agent's message: f(x) = φ(x)·ω with ω ~ N(ν, σ² Σ⁻¹) of a
+/// [`FeatureReport`], or the function of a [`SharedMessage`].
 #[derive(Clone, Debug)]
 pub struct FeatureTask {
     name: String,
@@ -82,7 +84,7 @@ pub struct FeatureTask {
 }
 
 impl FeatureTask {
-    /// The task of a received report. Cost O(M³).
+    /// Creates the task from a received report. Cost O(M³).
     ///
     /// # Errors
     /// If lengths do not fit the map, a number is not finite, or the covariance is not positive definite.
@@ -109,14 +111,14 @@ impl FeatureTask {
 }
 
 impl FeatureTask {
-    /// The task of the statistics in a message: see [`WeightMoments::of_statistics`] for its level and size. It has no incumbent. Cost
-    /// O(r³ + M r²).
+    /// Creates the task from the statistics in a message: see [`WeightMoments::of_statistics`] for
+    /// its level and size. It has no incumbent. Cost O(r³ + M r²).
     ///
     /// # Errors
     /// If the statistics give no posterior.
     ///
     /// # Panics
-    /// If they are of another number of shared functions.
+    /// If the number of shared functions differs.
     pub fn of_message(
         name: impl Into<String>,
         basis: &FunctionBasis,
@@ -136,7 +138,7 @@ impl TaskModel for FeatureTask {
         self.moments.map().dim()
     }
 
-    /// The incumbent that was sent, or NaN.
+    /// The received incumbent, or NaN.
     fn largest_output(&self) -> f64 {
         self.incumbent.unwrap_or(f64::NAN)
     }
@@ -167,7 +169,7 @@ mod tests {
 
     use super::*;
 
-    /// A received task's belief is the sender's posterior by dense algebra, standardized or not.
+    /// A received task's model is the sender's posterior by dense algebra, standardized or not.
     #[test]
     fn a_received_task_says_what_the_sender_believes() {
         let description = FeatureDescription::random(20, 2, LengthscaleLaw::Fixed(0.3));
@@ -191,7 +193,7 @@ mod tests {
                 let square = raw.iter().map(|y| (y - mean).powi(2)).sum::<f64>();
                 let scale = Standardizer::new(&raw);
                 let std = scale.restore(1.0) - scale.restore(0.0);
-                assert!((square / std / std - 14.0).abs() < 1.1); // whichever divisor it takes
+                assert!((square / std / std - 14.0).abs() < 1.1); // for either divisor
                 (mean, std)
             } else {
                 (0.0, 1.0)

@@ -1,26 +1,29 @@
-//! The distance of a meta-task from the target, bounded by the target's posterior (thesis section 7.5.1).
+//! Distance of a meta-task from the target, bounded by the target's posterior (thesis section
+//! 7.5.1).
 
 use fedbo_gp::Posterior;
 
 use super::GpTask;
 use super::comparison::Exchange;
 
-/// The summary of the distances at a task's inputs in one number.
+/// Summary of the distances at a task's inputs in one number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GapSummary {
-    /// The largest: the bound of Lemma 7.1.
+    /// The largest distance: the bound of Lemma 7.1.
     Max,
-    /// The mean, which the thesis takes in practice (section 7.6, D.2.3) as the largest is governed by the noise.
+    /// The mean, used by the thesis in practice (section 7.6, D.2.3), as the largest distance is
+    /// dominated by noise.
     Mean,
 }
 
 /// Settings of the bound on the function gap d_i = max_j |f(x_{i,j}) − f_i(x_{i,j})|.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct GapBound {
-    /// One number from many.
+    /// Summary of the distances.
     pub summary: GapSummary,
-    /// δ' of the term for the meta-observations' own noise; `None` leaves that term out. With equal noise variances it is the
-    /// same for all tasks and cancels in their weights (thesis eq. (7.4)).
+    /// δ' of the term for the meta-observations' own noise; `None` omits that term. With equal
+    /// noise variances it is the same for all tasks and cancels in their weights (thesis eq.
+    /// (7.4)).
     pub failure_prob: Option<f64>,
 }
 
@@ -35,18 +38,18 @@ impl GapBound {
         Self { summary: GapSummary::Mean, failure_prob: None }
     }
 
-    /// d̄_i for every task, from the target's posterior and its β (Lemma 7.1), which multiplies the standard deviation: the square
-    /// root of the thesis' β. Cost O(n² Σ N_i).
+    /// Computes d̄_i for every task from the target's posterior and its β (Lemma 7.1), the factor
+    /// of the standard deviation and the square root of the thesis' β. Cost O(n² Σ N_i).
     ///
     /// d̄_i = √(2σ_i² ln(2 Σ_k N_k/δ')) + max_j max(|y_{i,j} − U_j|, |y_{i,j} − L_j|),   U_j, L_j = μ(x_{i,j}) ± β σ(x_{i,j})
     ///
-    /// The inner maximum is |y_{i,j} − μ| + β σ. σ_i² is the noise variance of task i's own model; the thesis has one for
-    /// all.
+    /// The inner maximum is |y_{i,j} − μ| + β σ. σ_i² is the noise variance of task i's own model;
+    /// the thesis uses one for all tasks.
     pub fn of(self, target: &Posterior, beta: f64, tasks: &[GpTask]) -> Vec<f64> {
         self.exchanged(target, beta, tasks, &Exchange::NONE)
     }
 
-    /// The same in common units.
+    /// Like [`GapBound::of`], in common units.
     pub(super) fn exchanged(
         self,
         target: &Posterior,

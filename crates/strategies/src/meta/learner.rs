@@ -1,4 +1,4 @@
-//! A target together with what is believed of its meta-tasks, told observation by observation.
+//! A target together with the state of its meta-tasks, updated observation by observation.
 
 use std::sync::Arc;
 
@@ -9,12 +9,12 @@ use super::{MetaBeliefSettings, TaskModels, Transfer};
 use crate::proposer::Proposer;
 use crate::{Observation, Strategy, StrategyError, Surrogate, ThompsonSampling, UcbMultiplier};
 
-/// The target's own side: a surrogate that is told observations.
+/// The target's own side: a surrogate with observations.
 pub(super) trait Target: Clone {
     fn surrogate(&self) -> &Surrogate;
 
     /// # Errors
-    /// If the surrogate cannot be conditioned; nothing is added then.
+    /// If the surrogate cannot be conditioned; in that case nothing is added.
     fn tell(&mut self, observed: &[Observation]) -> Result<(), StrategyError>;
 }
 
@@ -88,7 +88,7 @@ impl<T: Target> Learner<T> {
         )
     }
 
-    /// √β after all that was told.
+    /// √β after all told observations.
     fn beta_now(&self) -> f64 {
         self.beta(self.target.surrogate().len())
     }
@@ -104,7 +104,7 @@ impl<T: Target> Learner<T> {
     }
 
     /// # Errors
-    /// If the target's surrogate cannot be conditioned; nothing is added then.
+    /// If the target's surrogate cannot be conditioned; in that case nothing is added.
     pub(super) fn tell(&mut self, observed: &[Observation]) -> Result<(), StrategyError> {
         let (target, belief) = (self.target.clone(), self.belief.clone());
         self.take_in(observed).inspect_err(|_| {
@@ -113,7 +113,8 @@ impl<T: Target> Learner<T> {
         })
     }
 
-    /// One observation after the other: gaps are estimated after each, so what is believed depends on their order alone.
+    /// Adds observations one after the other. Gaps are estimated after each, so the state depends
+    /// only on their order.
     fn take_in(&mut self, observed: &[Observation]) -> Result<(), StrategyError> {
         for observation in observed {
             let is_value = observation.value.is_some_and(f64::is_finite);

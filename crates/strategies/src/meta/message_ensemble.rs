@@ -1,4 +1,4 @@
-//! RGPE and TAF as parties of a federation, where the models of other tasks come in messages.
+//! RGPE and TAF as parties of a federation, with models of other tasks from messages.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,31 +14,34 @@ use crate::{
     StrategyError, Surrogate,
 };
 
-/// A strategy that weighs models of other tasks, which may be exchanged for others at any time.
+/// A strategy that weighs models of other tasks, which may be replaced at any time.
 pub trait ModelEnsemble: Strategy {
-    /// The domain of its queries.
+    /// Domain of the queries.
     fn domain(&self) -> &Domain;
 
-    /// Its model of its own objective.
+    /// Model of the strategy's own objective.
     fn own(&self) -> &Surrogate;
 
-    /// Takes other models in place of all that it has.
+    /// Replaces all models of other tasks.
     ///
     /// # Panics
-    /// If one has another dimension than the domain, or lacks what the settings ask for.
+    /// If the dimension of a model differs from that of the domain, or a model lacks a value that
+    /// the settings require.
     fn set_models(&mut self, tasks: Vec<Arc<dyn TaskModel>>);
 }
 
-/// A party whose models of other parties are those of their latest messages ([`FeatureTask::of_message`]), weighed as `S` weighs tasks.
+/// A party that builds models of other parties from their latest messages
+/// ([`FeatureTask::of_message`]), weighted as `S` weights tasks.
 ///
-/// Nothing of another party is used but its statistics: best points, levels and sizes are neither sent nor read. A party without any output
-/// has no model. Where there are models, a query's source names the total weight of all of them, the trust.
+/// Only the statistics of another party are used: best points, levels and sizes are neither sent
+/// nor read. A party without outputs has no model. If there are models, a query's source contains
+/// their total weight, the trust.
 #[derive(Clone)]
 pub struct MessageEnsemble<S> {
     strategy: S,
     basis: Arc<FunctionBasis>,
     terms: MessageTerms,
-    /// By sender; none of a party without any output.
+    /// By sender; `None` for a party without outputs.
     parties: BTreeMap<u32, Option<Arc<dyn TaskModel>>>,
 }
 
@@ -50,10 +53,12 @@ impl<S> fmt::Debug for MessageEnsemble<S> {
 }
 
 impl<S: ModelEnsemble> MessageEnsemble<S> {
-    /// A party without messages. `rank` shared functions of `map` are what all parties agree on, as are `terms`. Cost O(M³).
+    /// Creates a party without messages. All parties must use the same `rank` shared functions of
+    /// `map` and the same `terms`. Cost O(M³).
     ///
     /// # Errors
-    /// If the map has another dimension than the domain, or has no leading functions.
+    /// If the dimension of the map differs from that of the domain, or the map has no leading
+    /// functions.
     pub fn new(
         strategy: S,
         map: Arc<FeatureMap>,

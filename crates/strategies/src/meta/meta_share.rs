@@ -1,4 +1,4 @@
-//! ν_t: what part of the acquisition the meta-tasks have (thesis section 7.5.2, last paragraph).
+//! ν_t: share of the meta-tasks in the acquisition function (thesis section 7.5.2, last paragraph).
 
 use crate::StrategyError;
 
@@ -7,7 +7,8 @@ use crate::StrategyError;
 pub struct MetaShare {
     /// r in (0, 1): ν falls at least by this factor. 0.7 in the thesis.
     pub decay: f64,
-    /// ε ≥ 0: how much faster it falls when the gaps, in the units of the comparison, are large. 0.7 in the thesis.
+    /// ε ≥ 0: strength of the additional decay if the gaps, in the units of the comparison, are
+    /// large. 0.7 in the thesis.
     pub gap_exponent: f64,
 }
 
@@ -36,7 +37,8 @@ impl MetaShare {
         Ok(self)
     }
 
-    /// ν after `share`, with the weighted gap Σ_i ω_i d̄_i: `share` times `decay` at most.
+    /// Returns the ν that follows `share`, for the weighted gap Σ_i ω_i d̄_i: at most `share` times
+    /// `decay`.
     pub fn next(self, share: f64, weighted_gap: f64) -> f64 {
         share * self.decay.min(weighted_gap.powf(-self.gap_exponent))
     }
@@ -46,7 +48,7 @@ impl MetaShare {
 mod tests {
     use super::*;
 
-    /// The adaptive factor acts where the weighted gap is above r^{−1/ε} = 1.66.
+    /// The adaptive factor applies if the weighted gap is above r^{−1/ε} = 1.66.
     #[test]
     fn the_share_falls_always_and_faster_with_large_gaps() {
         let rule = MetaShare::default().validate().unwrap();

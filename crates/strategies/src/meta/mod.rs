@@ -1,13 +1,15 @@
-//! Learning from earlier tasks: studies of other objectives over the same space, some of which may mislead.
+//! Learning from earlier tasks: studies of other objectives over the same space, some of which may
+//! mislead.
 //!
-//! A [`MetaTask`] is what was observed of one of them; its Gaussian process is conditioned once and then stays
-//! ([`GpTask`]). How a rule weighs the tasks against what the target itself has shown is [`Transfer`].
+//! A [`MetaTask`] contains the observations of one of them. Its Gaussian process is conditioned
+//! once and then stays fixed ([`GpTask`]). [`Transfer`] contains the weight of each task relative
+//! to the target's own observations.
 //!
-//! - [`RmGpUcb`] and [`RmGpTs`]: robust meta-learning (thesis chapter 7); the weights come from bounds on the distance
-//!   between tasks, and the meta-tasks' share decays.
-//! - [`Rgpe`] (Feurer et al. 2018) and [`Taf`] (Wistuba et al. 2018): rivals, whose weights come from rankings; with
-//!   [`FeatureTask`]s they serve a federation, and as a [`MessageEnsemble`] they are parties that get messages in rounds.
-//!
+//! - [`RmGpUcb`] and [`RmGpTs`]: robust meta-learning (thesis chapter 7). The weights come from
+//!   bounds on the distance between tasks, and the meta-tasks' share decays.
+//! - [`Rgpe`] (Feurer et al. 2018) and [`Taf`] (Wistuba et al. 2018): competing methods, with
+//!   weights from rankings. With [`FeatureTask`]s they can be used in a federation, and as a
+//!   [`MessageEnsemble`] they are parties that receive messages in rounds.
 //! - [`WarmStart`]: the best points of earlier tasks first.
 //!
 //! Start at [`MetaTask`], then [`RmGpUcb`].
@@ -51,25 +53,28 @@ pub use task_weights::{TaskWeighting, TaskWeights};
 pub use warm_start::WarmStart;
 pub use weighted_sum::WeightedSum;
 
-/// The reliance of a strategy on each meta-task at its next query.
+/// Reliance of a strategy on each meta-task at its next query.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Transfer {
-    /// The share of all meta-tasks together, in `[0, 1]`: ν_t of robust meta-learning, the trust of a shared prior. It is below 0, by the
-    /// weight of their negated functions, where a shared prior trusts these more.
+    /// Share of all meta-tasks together, in `[0, 1]`: ν_t of robust meta-learning, the trust of a
+    /// shared prior. If a shared prior trusts their negated functions more, it is minus the weight
+    /// of these.
     pub meta_share: f64,
-    /// One for each meta-task, in their order; the weights sum to 1 unless all of them are 0. Empty if all weigh as one.
+    /// One element for each meta-task, in their order; the weights sum to 1 unless all are 0. Empty
+    /// if all tasks share one weight.
     pub tasks: Vec<TaskTrust>,
-    /// The size of one unit of gaps, in units of the target's values.
+    /// Size of one unit of gaps, in units of the target's values.
     pub gap_unit: f64,
 }
 
-/// The reliance of a strategy on one meta-task.
+/// Reliance of a strategy on one meta-task.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TaskTrust {
-    /// The task's name.
+    /// Name of the task.
     pub name: String,
     /// ω_i: its part of the meta-tasks' share.
     pub weight: f64,
-    /// d̄_i, the latest bound on its distance from the target in the units of the comparison, where that was estimated.
+    /// d̄_i, the latest bound on the task's distance from the target in the units of the
+    /// comparison, if one was estimated.
     pub gap_bound: Option<f64>,
 }

@@ -1,4 +1,4 @@
-//! The accuracy with which a model ranks the target's observations, and the weights that follow from it.
+//! Accuracy with which a model ranks the target's observations, and the resulting weights.
 
 use fedbo_gp::linalg::{PackedLower, SpdFactor};
 use fedbo_gp::{GpError, Posterior};
@@ -7,20 +7,23 @@ use fedbo_streams::Stream;
 
 use super::TaskModel;
 
-/// The target's observations in ascending order of their outputs, with which the order of a model's values is compared.
+/// The target's observations in ascending order of their outputs, for comparison with the order of
+/// a model's values.
 ///
-/// A pair (j, k) of observations is *misranked* by values f if [f_j < f_k] ≠ [y_j < y_k] (Feurer et al. 2018).
-/// Both orders of a pair count, as there. Deviation: pairs of equal outputs are left out; they say nothing about an order, and
-/// would add the same number to every model's loss but the target's.
+/// A pair (j, k) of observations is *misranked* by values f if [f_j < f_k] ≠ [y_j < y_k] (Feurer et
+/// al. 2018). Both orders of a pair count, as in the paper. Deviation: pairs of equal outputs are
+/// excluded. They contain no information about the order, and would add the same number to the loss
+/// of every model except the target's.
 #[derive(Clone, Debug)]
 pub(super) struct Ranked {
-    /// Index of each among the observations as they were told.
+    /// Index of each observation in the order of telling.
     order: Vec<usize>,
     inputs: Points,
     outputs: Vec<f64>,
-    /// For each the first with a larger output.
+    /// For each observation, the index of the first one with a larger output.
     above: Vec<usize>,
-    /// For each the first with the same output: those before have smaller ones.
+    /// For each observation, the index of the first one with the same output; those before have
+    /// smaller outputs.
     level: Vec<usize>,
 }
 
@@ -43,17 +46,19 @@ impl Ranked {
         &self.inputs
     }
 
-    /// Ordered pairs of observations with different outputs.
+    /// Number of ordered pairs of observations with different outputs.
     pub(super) fn n_pairs(&self) -> usize {
         let n = self.above.len();
         2 * self.above.iter().map(|above| n - above).sum::<usize>()
     }
 
-    /// Ordered pairs that `values` misranks, one value an observation in ascending order of the outputs. Cost O(t²).
+    /// Counts the ordered pairs that `values` misranks. There is one value per observation, in
+    /// ascending order of the outputs. Cost O(t²).
     pub(super) fn misranked(&self, values: &[f64]) -> u32 {
         let mut count = 0;
         for (value, above) in values.iter().zip(&self.above) {
-            // The output here is the smaller one: (j, k) is misranked unless f_j < f_k, and (k, j) if f_k < f_j.
+            // The output of `value` is the smaller one: (j, k) is misranked unless f_j < f_k, and
+            // (k, j) if f_k < f_j.
             count += count_of(&values[*above..], |other| {
                 u64::from(other <= value) + u64::from(other < value)
             });
@@ -61,15 +66,15 @@ impl Ranked {
         narrow(count)
     }
 
-    /// Share of the ordered pairs that `values` misranks, in `[0, 1]`: 1/2 on average for an unrelated model, however many
-    /// pairs there are. 0 without pairs.
+    /// Share of the ordered pairs that `values` misranks, in `[0, 1]`: 1/2 on average for an
+    /// unrelated model, independent of the number of pairs. 0 without pairs.
     #[expect(clippy::cast_precision_loss, reason = "numbers of pairs are far below 2^53")]
     pub(super) fn misranked_share(&self, values: &[f64]) -> f64 {
         f64::from(self.misranked(values)) / self.n_pairs().max(1) as f64
     }
 
-    /// √(number of ordered pairs (j, k) with [y_j > y_k] ≠ [f_j > f_k])/(n(n − 1)), pairs of equal outputs included: at most
-    /// 1/√(n(n − 1)).
+    /// √(number of ordered pairs (j, k) with [y_j > y_k] ≠ [f_j > f_k])/(n(n − 1)), including pairs
+    /// of equal outputs: at most 1/√(n(n − 1)).
     #[expect(clippy::cast_precision_loss, reason = "numbers of pairs are far below 2^53")]
     pub(super) fn vanishing_distance(&self, values: &[f64]) -> f64 {
         let n = values.len();
@@ -83,7 +88,8 @@ impl Ranked {
         (count as f64).sqrt() / (n * n.saturating_sub(1)).max(1) as f64
     }
 
-    /// Ranking losses of draws of a task's joint posterior at the target's inputs. Cost O(t³ + S t²).
+    /// Ranking losses of samples from a task's joint posterior at the target's inputs.
+    /// Cost O(t³ + S t²).
     ///
     /// # Errors
     /// If the task's posterior is not finite.
@@ -105,10 +111,12 @@ impl Ranked {
         Ok(draws.collect())
     }
 
-    /// The same with both values of every pair drawn anew and independently of each other, as in the authors' code: no draw
-    /// is one function, so that losses concentrate and a smooth model looks worse than it is. Cost O(S t²).
+    /// Ranking losses with both values of every pair drawn again and independently of each other,
+    /// as in the authors' code. No sample is a single function, so losses concentrate and a smooth
+    /// model looks worse than it is. Cost O(S t²).
     ///
-    /// A pair's values enter through their order alone, which is drawn: P(f_j ≥ f_k) = Φ((μ_j − μ_k)/√(σ_j² + σ_k²)).
+    /// Only the order of a pair's values matters, so the order is drawn:
+    /// P(f_j ≥ f_k) = Φ((μ_j − μ_k)/√(σ_j² + σ_k²)).
     pub(super) fn independent_losses(
         &self,
         task: &dyn TaskModel,
@@ -137,8 +145,9 @@ impl Ranked {
         draws.collect()
     }
 
-    /// Ranking losses of the target's own leave-one-out posteriors f_{−j}, hyperparameters as they are: a pair (j, k) compares
-    /// f_{−j}(x_j), which has not seen y_j, with f_{−j}(x_k) (Feurer et al. 2018). Cost O(t³ + S t²).
+    /// Ranking losses of the target's own leave-one-out posteriors f_{−j}, with unchanged
+    /// hyperparameters. A pair (j, k) compares f_{−j}(x_j), which does not depend on y_j, with
+    /// f_{−j}(x_k) (Feurer et al. 2018). Cost O(t³ + S t²).
     ///
     /// # Errors
     /// If the prior covariance is not finite.
@@ -160,14 +169,17 @@ impl Ranked {
     }
 }
 
-/// The leave-one-out posteriors of a Gaussian process, observations in ascending order of the outputs.
+/// Leave-one-out posteriors of a Gaussian process, with observations in ascending order of the
+/// outputs.
 ///
-/// One draw of the prior f₀ and of noise ε ~ N(0, s²) gives one function of every leave-one-out posterior, by Matheron's
-/// rule and the partitioned inverse of K + s² I, with A = (K + s² I)⁻¹, α = A (y − f₀(X) − ε), g = y − ε − s² α:
+/// One draw of the prior f₀ and of noise ε ~ N(0, s²) gives one function of every leave-one-out
+/// posterior, by Matheron's rule and the partitioned inverse of K + s² I.
+/// With A = (K + s² I)⁻¹, α = A (y − f₀(X) − ε), g = y − ε − s² α:
 ///
 /// f_{−j}(x_k) = g_k + s² A_kj α_j/A_jj for k ≠ j,   f_{−j}(x_j) = g_j − (1/A_jj − s²) α_j
 ///
-/// So S draws of all t functions cost O(t³ + S t²). s² is the noise variance with the factor's jitter.
+/// S draws of all t functions therefore cost O(t³ + S t²). s² is the noise variance plus the
+/// factor's jitter.
 struct LeaveOneOut<'a> {
     outputs: &'a [f64],
     ridge: f64,
@@ -175,7 +187,7 @@ struct LeaveOneOut<'a> {
     inverse: Vec<f64>,
 }
 
-/// The results of one draw of f₀ and ε.
+/// Results of one draw of f₀ and ε.
 struct HeldOut {
     /// g.
     fitted: Vec<f64>,
@@ -238,16 +250,17 @@ impl<'a> LeaveOneOut<'a> {
     }
 }
 
-/// A Gaussian law around 0, to be drawn from.
+/// A Gaussian distribution with mean 0, for sampling.
 enum Spread {
     Factor(SpdFactor),
-    /// Nothing but rounding.
+    /// Only rounding error.
     None(usize),
 }
 
 impl Spread {
-    /// Jitters beyond those of a factorization, relative to the mean variance: what is known very well, such as a task's
-    /// values where it was observed without noise, has a covariance that is largely rounding.
+    /// Jitters beyond those of a factorization, relative to the mean variance. Values that are
+    /// known very well, for instance a task's values at points observed without noise, have a
+    /// covariance that is largely rounding error.
     const WIDE_JITTERS: [f64; 3] = [1e-4, 1e-2, 1.0];
 
     /// # Errors
@@ -296,11 +309,11 @@ pub(super) struct ModelWeights {
 }
 
 impl ModelWeights {
-    /// Each model's share of the samples in which its loss is the smallest (Feurer et al. 2018). A tie goes to the
-    /// target if it takes part, as there; other ties are split.
+    /// Each model's share of the samples in which its loss is the smallest (Feurer et al. 2018).
+    /// The target wins ties, as in the paper; other ties are split.
     ///
-    /// If `guards`, a task whose median loss is above the 95 % quantile of the target's takes no part (there too, against the
-    /// dilution of weights by many bad tasks).
+    /// If `guards`, a task with a median loss above the 95 % quantile of the target's is ignored
+    /// (as in the paper, to prevent many bad tasks from diluting the weights).
     #[expect(clippy::cast_precision_loss, reason = "numbers of samples are far below 2^53")]
     pub(super) fn by_vote(own: &[u32], of_tasks: &[Vec<u32>], guards: bool) -> Self {
         let limit = if guards { quantile(own, 0.95) } else { f64::INFINITY };
@@ -350,7 +363,7 @@ fn count_of(values: &[f64], counted: impl Fn(&f64) -> u64) -> u64 {
 }
 
 fn narrow(count: u64) -> u32 {
-    u32::try_from(count).unwrap_or(u32::MAX) // beyond 46 000 observations
+    u32::try_from(count).unwrap_or(u32::MAX) // for more than 46 000 observations
 }
 
 #[cfg(test)]

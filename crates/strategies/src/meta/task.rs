@@ -11,10 +11,10 @@ use super::OutputScale;
 use super::comparison::{Exchange, TaskUnits};
 use crate::{Observation, OutputOption, Source, StrategyError, Surrogate, SurrogateSettings};
 
-/// The observations of an earlier task.
+/// Observations of an earlier task.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MetaTask {
-    /// Its name, for reports.
+    /// Name, for reports.
     pub name: String,
     /// x_{i,j}: coordinates in the target's unit cube, N_i×d.
     pub inputs: Points,
@@ -23,7 +23,7 @@ pub struct MetaTask {
 }
 
 impl MetaTask {
-    /// A surrogate that was told the observations; outputs that are not finite are left out.
+    /// Creates a surrogate with the observations; non-finite outputs are left out.
     pub(crate) fn surrogate(
         &self,
         settings: &SurrogateSettings,
@@ -53,12 +53,12 @@ impl MetaTask {
     }
 }
 
-/// A model of one meta-task that stays as it is.
+/// A fixed model of one meta-task.
 pub trait TaskModel: fmt::Debug + Send + Sync {
-    /// The task's name.
+    /// Name of the task.
     fn name(&self) -> &str;
 
-    /// Dimension d of its inputs.
+    /// Dimension d of the inputs.
     fn dim(&self) -> usize;
 
     /// Largest observed output, in the units of the model.
@@ -67,7 +67,7 @@ pub trait TaskModel: fmt::Debug + Send + Sync {
     /// Posterior means and variances of the latent function at m points, m numbers each.
     fn mean_variances(&self, points: &Points) -> (Vec<f64>, Vec<f64>);
 
-    /// Mean and variance at x (d); writes their gradients.
+    /// Returns mean and variance at x (d), and writes their gradients.
     ///
     /// # Panics
     /// If a length differs.
@@ -90,8 +90,8 @@ pub struct GpTask {
 }
 
 impl GpTask {
-    /// Conditions on the task's observations, with hyperparameters as the settings say; outputs that are not finite are left
-    /// out. Cost O(N_i³) for each fit and once for the factor.
+    /// Conditions on the task's observations, with hyperparameters by `settings`; non-finite
+    /// outputs are left out. Cost O(N_i³) for each fit and once for the factor.
     ///
     /// # Errors
     /// If the task has no finite output, or has no posterior.
@@ -107,17 +107,18 @@ impl GpTask {
         })
     }
 
-    /// x_{i,j}, N_i×d; of very many those on which the posterior is conditioned ([`Surrogate::MAX_CONDITIONED`]).
+    /// x_{i,j}, N_i×d; with very many observations only those on which the posterior is conditioned
+    /// ([`Surrogate::MAX_CONDITIONED`]).
     pub fn inputs(&self) -> &Points {
         self.predictor.posterior().inputs()
     }
 
-    /// y_{i,j}, N_i, in the units of the comparison; those of the inputs.
+    /// y_{i,j}, N_i, in the units of the comparison, for the same observations as the inputs.
     pub fn outputs(&self) -> &[f64] {
         self.predictor.posterior().outputs()
     }
 
-    /// Its posterior, asked point by point.
+    /// The posterior, for evaluation point by point.
     pub fn predictor(&self) -> &Predictor<'static> {
         &self.predictor
     }
@@ -160,7 +161,7 @@ impl TaskModel for GpTask {
     }
 }
 
-/// The models of all meta-tasks, in units in which they can be compared with the target.
+/// Models of all meta-tasks, in units that allow a comparison with the target.
 #[derive(Clone, Debug)]
 pub struct TaskModels {
     scale: OutputScale,
@@ -169,7 +170,7 @@ pub struct TaskModels {
 }
 
 impl TaskModels {
-    /// Fits one model a task. `seed` feeds hyperparameter fits.
+    /// Fits one model for each task. `seed` feeds hyperparameter fits.
     ///
     /// # Errors
     /// If there is no task, tasks have different dimensions, or one cannot be modelled.
@@ -200,12 +201,12 @@ impl TaskModels {
         Ok(Self { scale, units, tasks })
     }
 
-    /// One model a task, in their order.
+    /// One model for each task, in their order.
     pub fn tasks(&self) -> &[GpTask] {
         &self.tasks
     }
 
-    /// The units in which they are compared.
+    /// Units of the comparison.
     pub fn scale(&self) -> OutputScale {
         self.scale
     }
@@ -215,8 +216,8 @@ impl TaskModels {
         self.tasks[0].dim()
     }
 
-    /// The number n of observations for which O(n²) is what an evaluation of all the given tasks costs, beside a target with
-    /// `n_own` observations.
+    /// The number n of observations such that an evaluation of the given tasks and a target with
+    /// `n_own` observations costs O(n²).
     #[expect(
         clippy::cast_precision_loss,
         clippy::cast_possible_truncation,
@@ -229,7 +230,8 @@ impl TaskModels {
         (squares + (n_own as f64).powi(2)).sqrt() as usize
     }
 
-    /// The best observed input of each of the given tasks, of 16 at most, those with the largest parts.
+    /// Best observed input of each of the given tasks, for at most 16 tasks, those with the largest
+    /// parts.
     pub(super) fn best_inputs(&self, parts: &[(usize, f64)]) -> Points {
         const N_MAX: usize = 16;
         let mut parts = parts.to_vec();
@@ -246,13 +248,14 @@ impl TaskModels {
         starts
     }
 
-    /// Settings of the target's surrogate: it says the same of outputs as the tasks' models do.
+    /// Settings of the target's surrogate, which makes the same assumptions about outputs as the
+    /// tasks' models.
     pub fn target_settings(&self, surrogate: SurrogateSettings) -> SurrogateSettings {
         let has_own = matches!(self.scale, OutputScale::Own | OutputScale::Typical);
         affine(surrogate, has_own)
     }
 
-    /// An observation in the units in which the target's surrogate is told it.
+    /// Converts an observation to the units of the target's surrogate.
     pub fn target_observation(&self, observation: &Observation) -> Observation {
         Observation {
             value: observation.value.map(|v| match self.scale {
@@ -263,13 +266,14 @@ impl TaskModels {
         }
     }
 
-    /// The conversion of the tasks' models and the target's to common units.
+    /// Conversion of the tasks' models and the target's to common units.
     pub(super) fn exchange(&self, target: &Surrogate) -> Exchange {
         Exchange::of(&self.units, target)
     }
 }
 
-/// A surrogate's settings with or without standardized outputs, which pass an affine map at most: others are nowhere compared.
+/// Returns the settings with or without standardized outputs. Outputs pass at most an affine map,
+/// as others cannot be compared.
 fn affine(mut settings: SurrogateSettings, standardize: bool) -> SurrogateSettings {
     settings.standardize = standardize;
     settings.with_outputs(OutputOption::None)

@@ -3,22 +3,25 @@
 use super::GpTask;
 use crate::StrategyError;
 
-/// The rule for the weights ω of meta-tasks.
+/// Rule for the weights ω of meta-tasks.
 #[derive(Clone, Debug, PartialEq)]
 pub enum TaskWeighting {
-    /// ω_i ∝ exp(−rate Σ_s d̄_{i,s}): the update of the thesis' experiments, eq. (7.4) right, for which all N_i count as equal.
+    /// ω_i ∝ exp(−rate Σ_s d̄_{i,s}): the update of the thesis' experiments, eq. (7.4) right, which
+    /// treats all N_i as equal.
     Online {
         /// η N^{3/2}, in 1 over the units of the gaps; 1 in the thesis.
         rate: f64,
     },
-    /// ω_i ∝ exp(−η Σ_s l_{i,s}) with l_{i,s} = 2 N_i^{3/2} √(2σ_i² ln(6N_i/δ)) + d̄_{i,s} N_i^{3/2}: eq. (7.4) left, for unequal N_i.
+    /// ω_i ∝ exp(−η Σ_s l_{i,s}): eq. (7.4) left, for unequal N_i, with
+    /// l_{i,s} = 2 N_i^{3/2} √(2σ_i² ln(6N_i/δ)) + d̄_{i,s} N_i^{3/2}.
     OnlineExact {
-        /// η N^{3/2} with N the largest N_i, so that rates of both forms mean the same when all N_i are equal.
+        /// η N^{3/2} with N the largest N_i, so that the rates of both forms agree if all N_i are
+        /// equal.
         rate: f64,
         /// δ.
         failure_prob: f64,
     },
-    /// ω_i = 1/M for good: the control of thesis Fig. 7.1a.
+    /// ω_i = 1/M at all times: the control of thesis Fig. 7.1a.
     Uniform,
 }
 
@@ -42,10 +45,11 @@ impl TaskWeighting {
     }
 }
 
-/// Beyond, a task's weight is 0 beside any other.
+/// From this exponent on, a task's weight is 0 relative to any other.
 const LARGEST_EXPONENT: f64 = 1e300;
 
-/// The weights of M meta-tasks after a number of estimates of their gaps: the solution of thesis eq. (7.3),
+/// Weights of M meta-tasks after a number of estimates of their gaps: the solution of thesis eq.
+/// (7.3),
 ///
 /// ω = argmin_{ω' in the simplex} Σ_s ω'·l_s + η⁻¹ Σ_i ω'_i ln ω'_i
 #[derive(Clone, Debug)]
@@ -56,7 +60,7 @@ pub struct TaskWeights {
 }
 
 impl TaskWeights {
-    /// The uniform weights before any estimate.
+    /// Creates uniform weights, before any estimate.
     ///
     /// # Errors
     /// If a parameter is out of range.
@@ -64,17 +68,17 @@ impl TaskWeights {
         Ok(Self { weighting: weighting.validate()?, exponents: vec![0.0; n_tasks] })
     }
 
-    /// Takes in one more estimate of all gaps.
+    /// Adds an estimate of all gaps.
     ///
     /// # Panics
-    /// If there is not one gap a task.
+    /// If the number of gaps is not that of tasks.
     #[expect(clippy::cast_precision_loss, reason = "numbers of observations are far below 2^53")]
     pub fn observe(&mut self, gap_bounds: &[f64], tasks: &[GpTask]) {
         assert_eq!(gap_bounds.len(), self.exponents.len());
         let largest = tasks.iter().map(|task| task.outputs().len()).max();
         let largest = largest.unwrap_or(1) as f64;
         for ((exponent, gap), task) in self.exponents.iter_mut().zip(gap_bounds).zip(tasks) {
-            // Bounded, so that differences of two such are numbers.
+            // Bounded, so that the difference of two exponents is never NaN.
             *exponent = LARGEST_EXPONENT.min(
                 *exponent
                     + match self.weighting {
@@ -92,7 +96,7 @@ impl TaskWeights {
         }
     }
 
-    /// ω, which sums to 1.
+    /// ω; the weights sum to 1.
     pub fn weights(&self) -> Vec<f64> {
         let least = self.exponents.iter().copied().fold(f64::INFINITY, f64::min);
         let powers: Vec<f64> = self.exponents.iter().map(|e| (least - e).exp()).collect();

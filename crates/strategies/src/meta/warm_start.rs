@@ -1,4 +1,4 @@
-//! The plainest use of earlier tasks: their best points are tried first.
+//! The simplest use of earlier tasks: their best points are tried first.
 
 use fedbo_optim::Points;
 use fedbo_streams::Stream;
@@ -6,7 +6,8 @@ use fedbo_streams::Stream;
 use super::{MetaTask, Transfer};
 use crate::{Observation, Proposal, Source, Strategy, StrategyError, Surrogate};
 
-/// The best observed point of each meta-task, then another strategy. A check of what more elaborate rules are worth.
+/// The best observed point of each meta-task, then another strategy. A baseline for more elaborate
+/// rules.
 pub struct WarmStart {
     then: Box<dyn Strategy>,
     first: Points,
@@ -14,7 +15,7 @@ pub struct WarmStart {
 }
 
 impl WarmStart {
-    /// The tasks' best points in the order of tasks, each point once.
+    /// Starts with the tasks' best points in the order of tasks, without duplicates.
     ///
     /// # Panics
     /// If tasks have different dimensions.
@@ -24,8 +25,8 @@ impl WarmStart {
         Self { then, first, n_told: 0 }
     }
 
-    /// The best `n_points` points of some tasks: the best one of each in the order of tasks, then the second best ones, and so
-    /// on, each point once; fewer if there are no more.
+    /// The best `n_points` points of the given tasks, without duplicates: the best one of each in
+    /// the order of tasks, then the second best ones, and so on. Fewer if there are not enough.
     ///
     /// # Panics
     /// If tasks have different dimensions.
@@ -42,12 +43,13 @@ impl WarmStart {
     }
 }
 
-/// Adds the points of this rank, 0 for the best, task by task, those aside that are there already, until there are `n_max`.
+/// Adds the points of this rank, 0 for the best, task by task and without duplicates, up to `n_max`
+/// points.
 fn add_round(tasks: &[MetaTask], rank: usize, n_max: usize, points: &mut Points) {
     for task in tasks {
         let mut order: Vec<usize> =
             (0..task.outputs.len()).filter(|index| task.outputs[*index].is_finite()).collect();
-        // The last of equals comes first.
+        // Among equal outputs the last one comes first.
         order.sort_by(|a, b| (task.outputs[*b].total_cmp(&task.outputs[*a])).then(b.cmp(a)));
         if let Some(index) = order.get(rank)
             && points.len() < n_max

@@ -9,7 +9,7 @@ pub struct WeightedSum<'a> {
 }
 
 impl<'a> WeightedSum<'a> {
-    /// The function 0 in `dim` dimensions.
+    /// The zero function in `dim` dimensions.
     pub fn new(dim: usize) -> Self {
         Self { dim, terms: Vec::new() }
     }
@@ -17,7 +17,7 @@ impl<'a> WeightedSum<'a> {
     /// Adds `weight` times a function.
     ///
     /// # Panics
-    /// If the function has another dimension.
+    /// If the dimension of the function differs.
     pub fn add(&mut self, weight: f64, function: impl Function + 'a) {
         assert_eq!(function.dim(), self.dim);
         if weight != 0.0 {

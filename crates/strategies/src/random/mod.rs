@@ -9,7 +9,7 @@ use crate::{
     Domain, Observation, Proposal, Repeats, Setup, Source, Strategy, StrategyError, StrategyOptions,
 };
 
-/// The options of `random`: none.
+/// Options of `random`: none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RandomOptions {}
@@ -29,7 +29,8 @@ impl StrategyOptions for RandomOptions {
     }
 }
 
-/// Queries uniformly random points of the domain: the yardstick of every other strategy (Bergstra & Bengio 2012).
+/// Queries uniformly random points of the domain: the baseline of every other strategy (Bergstra &
+/// Bengio 2012).
 #[derive(Clone, Debug)]
 pub struct RandomSearch {
     trials: Trials,

@@ -1,4 +1,4 @@
-//! The message of a party to the others.
+//! Messages of a party to the others.
 
 use std::fmt;
 
@@ -8,19 +8,21 @@ use fedbo_streams::Stream;
 
 use crate::{Domain, StrategyError, Surrogate};
 
-/// A party's message: what its outputs say of the coefficients of the shared functions, their level and size, and the point of the best.
+/// A party's message: the information of its outputs about the coefficients of the shared
+/// functions, their level and size, and the point of the best output.
 #[derive(Clone, PartialEq)]
 pub struct SharedMessage {
-    /// A and b, in units of the party's own.
+    /// A and b, in the party's own units.
     pub statistics: WeightStatistics,
-    /// The point (d), if the party sends it and has one.
+    /// Point of the best output (d), if the party sends it and has one.
     pub best: Option<Vec<f64>>,
-    /// Level and size of its outputs, in the units in which they were told; none if they have no size.
+    /// Level and size of the party's outputs, in the units in which they were told; `None` if they
+    /// have no size.
     pub units: Option<Units>,
 }
 
 impl fmt::Debug for SharedMessage {
-    /// Prints lengths only: what is known of an objective stays out of logs.
+    /// Prints lengths only, so that no knowledge about an objective reaches a log.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let best = if self.best.is_some() { "a best point" } else { "no best point" };
         write!(f, "SharedMessage {{ {:?}, {best} }}", self.statistics)
@@ -29,7 +31,7 @@ impl fmt::Debug for SharedMessage {
 
 /// Level and size of outputs that have no size.
 const NO_UNITS: [f64; 2] = [0.0; 2];
-/// The terms on which parties make messages of their outputs.
+/// Settings for creating messages from outputs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MessageTerms {
     /// ρ, in units of the shared functions.
@@ -43,7 +45,7 @@ pub struct MessageTerms {
 }
 
 impl MessageTerms {
-    /// D of outputs whose model is `own`.
+    /// D of outputs modelled by `own`.
     pub(super) fn remainder(&self, own: &Posterior) -> Remainder {
         let noise = own.noise_variance() / own.kernel().outputscale();
         Remainder {
@@ -53,8 +55,9 @@ impl MessageTerms {
         }
     }
 
-    /// The message of outputs (n) at inputs (n×d), with the hyperparameters of `own`; the outputs are those told, less this level and
-    /// divided by this size. Without these the message has no units.
+    /// Creates the message of outputs (n) at inputs (n×d), with the hyperparameters of `own`. The
+    /// outputs are the told ones minus the level and divided by the size in `level_and_size`;
+    /// without these the message has no units.
     pub(crate) fn message(
         &self,
         basis: &FunctionBasis,
@@ -76,8 +79,8 @@ impl MessageTerms {
         Ok(SharedMessage { statistics, best, units: units.filter(SharedMessage::are_units) })
     }
 
-    /// A message of the same length that says nothing of the objective: as many outputs as `own` has, a draw of the prior at random
-    /// inputs.
+    /// Creates a message of the same length without information about the objective: a draw of the
+    /// prior at random inputs, with as many outputs as `own` has.
     pub(crate) fn placebo(
         &self,
         basis: &FunctionBasis,
@@ -94,17 +97,17 @@ impl MessageTerms {
     }
 }
 
-/// In place of a coordinate of a best point that there is none.
+/// Replaces each coordinate of a missing best point.
 const NO_POINT: f64 = -1.0;
 
 impl SharedMessage {
-    /// The number of numbers of a message: r(r + 3)/2 + d + 2.
+    /// Length of a message: r(r + 3)/2 + d + 2.
     pub fn n_numbers(rank: usize, dim: usize) -> usize {
         WeightStatistics::n_numbers(rank) + dim + 2
     }
 
-    /// The numbers that are sent: those of the statistics, then the best point, −1 in each coordinate if there is
-    /// none, then level and size, both 0 if there are none.
+    /// Serializes the message: the statistics, then the best point (−1 in each coordinate if there
+    /// is none), then level and size (both 0 if there are none).
     pub fn numbers(&self, dim: usize) -> Vec<f64> {
         let mut numbers = self.statistics.numbers();
         match &self.best {
@@ -115,11 +118,11 @@ impl SharedMessage {
         numbers
     }
 
-    /// Reads what was sent.
+    /// Parses the numbers of a message.
     ///
     /// # Errors
-    /// If the length is another than [`SharedMessage::n_numbers`], a number is not finite, a coordinate lies outside the cube, or there
-    /// are no such units.
+    /// If the length is not [`SharedMessage::n_numbers`], a number is not finite, a coordinate lies
+    /// outside the cube, or level and size are not possible.
     pub fn from_numbers(rank: usize, dim: usize, numbers: &[f64]) -> Result<Self, StrategyError> {
         let n_statistics = WeightStatistics::n_numbers(rank).min(numbers.len());
         let (statistics, rest) = numbers.split_at(n_statistics);
@@ -133,7 +136,7 @@ impl SharedMessage {
             false => Some(Units { level: *level, size: *size }),
         };
         if units.as_ref().is_some_and(|units| !Self::are_units(units)) {
-            return Err(StrategyError::Implausible("its outputs have no such size".to_owned()));
+            return Err(StrategyError::Implausible("its outputs cannot have this size".to_owned()));
         }
         if best.iter().all(|v| v.to_bits() == NO_POINT.to_bits()) {
             return Ok(Self { statistics, best: None, units });
@@ -146,21 +149,22 @@ impl SharedMessage {
 
     fn wrong_length() -> StrategyError {
         StrategyError::Implausible(
-            "it has another number of shared functions or coordinates".to_owned(),
+            "it has a different number of shared functions or coordinates".to_owned(),
         )
     }
 
-    /// Returns true for a level and a size that outputs can have; larger ones than 1e100 are nobody's.
+    /// Returns true for a level and a size that outputs can have; those above 1e100 are refused.
     pub(super) fn are_units(units: &Units) -> bool {
         const LARGEST: f64 = 1e100;
         let Units { level, size } = *units;
         (1.0 / LARGEST..=LARGEST).contains(&size) && level.abs() <= LARGEST
     }
 
-    /// Refuses what is no message of a party with these shared functions, or cannot be of anybody's outputs.
+    /// Checks that this can be a message of a party with these shared functions, and can result
+    /// from observations.
     ///
     /// # Errors
-    /// If so.
+    /// If it is not.
     pub fn check(&self, basis: &FunctionBasis, least_noise: f64) -> Result<(), StrategyError> {
         let dim = basis.map().dim();
         let best_fits = self
@@ -175,7 +179,7 @@ impl SharedMessage {
         checked.map_err(|reason| StrategyError::Implausible(reason.to_string()))
     }
 
-    /// Returns true if it says anything of the objective.
+    /// Returns true if the message contains information about the objective.
     pub(crate) fn is_informative(&self) -> bool {
         self.statistics.numbers().iter().any(|v| *v != 0.0)
     }

@@ -1,4 +1,5 @@
-//! A mixture of models, and what is maximized of it: expected improvement, a draw, an upper confidence bound.
+//! A mixture of models and the functions of it to maximize: expected improvement, a draw, an upper
+//! confidence bound.
 
 use std::sync::Arc;
 
@@ -8,35 +9,37 @@ use fedbo_streams::Stream;
 
 use crate::{Proposal, Score, Source, StrategyError, log_expected_improvement};
 
-/// A model whose weight is below this share of all is left out.
+/// Share of the total weight below which a model is left out.
 const LEAST_WEIGHT: f64 = 1e-4;
-/// The variance of a latent function is known to about this share of the size's square.
+/// Accuracy of the variance of a latent function, as a share of the size's square.
 const LEAST_VARIANCE: f64 = 1e-14;
 
-/// The part that other parties have in a model.
+/// Use of other parties' functions in a model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Part {
-    /// None.
+    /// No use.
     Nothing,
-    /// Functions are like theirs.
+    /// Functions are similar to the others'.
     Same,
-    /// Functions are like the negative of theirs: what is good for them is bad here.
+    /// Functions are similar to the negative of the others': points that are good for them are bad
+    /// here.
     Negated,
 }
 
-/// Models of the outputs that differ in their size, with the logarithms of their weights.
+/// Models of the outputs at several sizes, with the logarithms of their weights.
 pub(super) struct Component {
     posterior: SharedPosterior,
-    /// Sizes s, each with the logarithm of its weight; below 0 where the others' functions count negated.
+    /// Sizes s, each with the logarithm of its weight; negative for the others' functions negated.
     sizes: Vec<(f64, f64)>,
     others: Part,
-    /// The level that its outputs were told without, less the incumbent: it is added to its means.
+    /// The level that was subtracted from the outputs, minus the incumbent. It is added to the
+    /// means.
     level: f64,
 }
 
 impl Component {
-    /// A model of the party's own with this weight before any output, at sizes with the logarithms of their shares of it; each is weighed
-    /// by its evidence.
+    /// Creates a model of the party's own with this weight before any output, at sizes with the
+    /// logarithms of their shares of it. Each size is weighted by its evidence.
     pub(super) fn new(posterior: SharedPosterior, weight: f64, sizes: &[(f64, f64)]) -> Self {
         let weigh = |(size, share): &(f64, f64)| {
             (*size, weight.ln() + share + posterior.log_evidence(*size))
@@ -45,12 +48,12 @@ impl Component {
         Self { posterior, sizes, others: Part::Nothing, level: 0.0 }
     }
 
-    /// The same, as one in which other parties had this part.
+    /// Returns the component with this use of other parties' functions.
     pub(super) fn with(self, others: Part) -> Self {
         Self { others, ..self }
     }
 
-    /// The same with this added to its means.
+    /// Returns the component with `level` added to its means.
     pub(super) fn at_level(self, level: f64) -> Self {
         Self { level, ..self }
     }
@@ -60,18 +63,20 @@ impl Component {
     }
 }
 
-/// ln Σ_k π_k EI_k(x) over models k of outputs less the incumbent, so that improvements far below it keep their digits.
+/// ln Σ_k π_k EI_k(x) over models k of outputs minus the incumbent, so that improvements far below
+/// it keep their digits.
 pub(super) struct Mixture {
     basis: Arc<FunctionBasis>,
     components: Vec<Component>,
-    /// The weights of models by [`Part::Same`] and [`Part::Negated`].
+    /// Total weight of the models with [`Part::Same`], then with [`Part::Negated`].
     trust: f64,
     negated: f64,
 }
 
 impl Mixture {
-    /// Of components whose weights need not sum to 1; those with the others' functions, as they are and
-    /// negated, are left out if their weight is below the first or second of `least_weights`.
+    /// Creates a mixture of components with weights that need not sum to 1. Components with the
+    /// others' functions, as they are and negated, are left out if their weight is below the first
+    /// or second of `least_weights`.
     ///
     /// # Errors
     /// If no weight is above 0.
@@ -116,27 +121,28 @@ impl Mixture {
         Ok(Self { basis, components, trust, negated })
     }
 
-    /// The total weight of models whose functions are like the others'.
+    /// Total weight of models with functions similar to the others'.
     pub(super) fn trust(&self) -> f64 {
         self.trust
     }
 
-    /// The total weight of models whose functions are like the negative of the others'.
+    /// Total weight of models with functions similar to the negative of the others'.
     pub(super) fn negated(&self) -> f64 {
         self.negated
     }
 
-    /// Returns true if functions like the others' have a part in it.
+    /// Returns true if the mixture contains functions similar to the others'.
     pub(super) fn has_shared(&self) -> bool {
         self.components.iter().any(|component| component.others == Part::Same)
     }
 
-    /// Returns true if the others' negated functions weigh more than these as they are, and at least so much.
+    /// Returns true if the others' negated functions weigh more than the unchanged ones, and at
+    /// least `least_weight`.
     pub(super) fn is_opposed(&self, least_weight: f64) -> bool {
         self.negated > self.trust && self.negated >= least_weight
     }
 
-    /// The proposal, with the signed trust where others have any weight.
+    /// Labels the proposal with the signed trust if others have any weight.
     pub(super) fn named(&self, proposal: Proposal, least_weight: f64) -> Proposal {
         if proposal.source != Source::Own || !(self.trust > 0.0 || self.negated > 0.0) {
             return proposal;
@@ -144,12 +150,12 @@ impl Mixture {
         Proposal { source: Source::shared(self.signed_trust(least_weight)), ..proposal }
     }
 
-    /// The trust; or the weight of the others' negated functions, below 0, where it is larger and at least so much.
+    /// The trust, or minus the weight of the others' negated functions if [`Mixture::is_opposed`].
     pub(super) fn signed_trust(&self, least_weight: f64) -> f64 {
         if self.is_opposed(least_weight) { -self.negated } else { self.trust }
     }
 
-    /// Models of different kernels or priors, which an evaluation asks one by one.
+    /// Number of models with different kernels or priors, which an evaluation queries one by one.
     pub(super) fn n_components(&self) -> usize {
         self.components.len()
     }
@@ -159,7 +165,8 @@ impl Mixture {
         self.sums_of_means(points, |_| true)
     }
 
-    /// The part of it that models have whose functions are like the others': their mean times the trust.
+    /// Contribution of the models with functions similar to the others' to the means: their mean
+    /// times the trust.
     pub(super) fn shared_means(&self, points: &Points) -> Vec<f64> {
         self.sums_of_means(points, |component| component.others == Part::Same)
     }
@@ -201,8 +208,8 @@ impl Mixture {
 }
 
 impl Mixture {
-    /// A draw of the function without its level, which moves no maximum: of one model and size by their weights. Cost O(n² + n r + n M) for M features of
-    /// `prior`.
+    /// Draws a function of one model and size, chosen by their weights, without its level, which
+    /// moves no maximum. Cost O(n² + n r + n M) for M features of `prior`.
     ///
     /// # Errors
     /// If the prior has no feature.
@@ -212,12 +219,12 @@ impl Mixture {
         let weights: Vec<f64> = each().map(|(_, (_, weight))| weight.exp()).collect();
         let chosen = stream.choose(&weights).and_then(|index| each().nth(index));
         let (model, (size, _)) =
-            chosen.unwrap_or_else(|| unreachable!("a mixture has a model whose weight is above 0"));
+            chosen.unwrap_or_else(|| unreachable!("a mixture has a model with a weight above 0"));
         model.posterior.draw(*size, prior, stream)
     }
 }
 
-/// μ(x) + κ σ(x) for mean and standard deviation of a mixture.
+/// μ(x) + κ σ(x) for the mean and standard deviation of a mixture.
 pub(super) struct UpperBound<'a> {
     pub(super) mixture: &'a Mixture,
     /// κ.
@@ -341,7 +348,7 @@ mod tests {
     use super::super::tests::map;
     use super::*;
 
-    /// Its models have levels of 0.7, −0.4 and 0.
+    /// A mixture of models with levels of 0.7, −0.4 and 0.
     fn mixture(incumbent: f64) -> Mixture {
         let basis = Arc::new(FunctionBasis::new(map(), 8).unwrap());
         let prior = WeightPrior::with_mean(test_stream(2).normals(8), 0.5).unwrap();
@@ -377,7 +384,7 @@ mod tests {
         Mixture::new(basis, components.into(), [0.0; 2]).unwrap()
     }
 
-    /// A weight of next to nothing opposes nobody, however little the trust is.
+    /// A negligible weight gives no sign, however small the trust is.
     #[test]
     fn small_weights_have_no_sign() {
         let of =
@@ -386,7 +393,8 @@ mod tests {
         assert_eq!(found.map(f64::to_bits), [1e-9, 0.05, -0.2, 0.5].map(f64::to_bits));
     }
 
-    /// Against the trapezoidal rule over the density of the mixture of normal laws, with weights by the evidence.
+    /// Compares with the trapezoidal rule over the density of the mixture of normal laws, with
+    /// weights by the evidence.
     #[test]
     fn the_expected_improvement_is_that_of_the_mixture() {
         let mixture = mixture(0.4);
@@ -436,7 +444,8 @@ mod tests {
             assert!((mean[i] - expected).abs() < 1e-12);
             assert!((low[i] + high[i] - 2.0 * mean[i]).abs() < 1e-12);
         }
-        // Levels are no part of a draw, as they move no maximum: without them the moments are those of the draws.
+        // Draws exclude levels, as these move no maximum. Without levels the moments are those of
+        // the draws.
         let mut level = mixture;
         level.components.iter_mut().for_each(|component| component.level = 0.0);
         let (n, mut stream) = (4000, test_stream(10));

@@ -1,4 +1,5 @@
-//! The shared prior: what other parties know changes the model, in every query and under any acquisition function.
+//! The shared prior: the knowledge of other parties changes the model, in every query and under any
+//! acquisition function.
 
 mod message;
 mod mixture;
@@ -34,36 +35,48 @@ use crate::{
     SurrogateSettings,
 };
 
-/// One party that learns from others by a prior of functions.
+/// A party that learns from others through a prior of functions.
 ///
-/// A party's function is f = s (ψ(x)·w + r(x) + level) with w ~ N(m, Λ) and r ~ GP(0, ρ k): the shared functions ψ are those of
-/// [`FunctionBasis`], k is the party's own kernel. (m, Λ) are fitted to what the others sent ([`WeightPrior::fit`]), and so are the laws
-/// of level and size s. Beside this model stand two more: one in which the others' functions are negated, at sizes below 0, and the
-/// party's own Gaussian process, without anybody's function. The three predict as a mixture, each weighed by the evidence of the party's
-/// own outputs y:
+/// # Model
+///
+/// A party's function is f = s (ψ(x)·w + r(x) + level) with w ~ N(m, Λ) and r ~ GP(0, ρ k). The
+/// shared functions ψ are those of [`FunctionBasis`], and k is the party's own kernel. (m, Λ) are
+/// fitted to the messages of the others ([`WeightPrior::fit`]), and so are the laws of the level
+/// and the size s.
+///
+/// There are two more models: one with the others' functions negated, at sizes below 0, and the
+/// party's own Gaussian process without functions of others. The three predict as a mixture, each
+/// weighted by the evidence of the party's own outputs y:
 ///
 /// π_k ∝ π_k⁰ p(y | model k)
 ///
-/// A party whose function is the negative of one like theirs learns from the second as others do from the first. Each model is itself a
-/// mixture over sizes s, and has a level of its own. The own one counts half with the others' level and size, half with any, so that the
-/// shared model's total weight, the *trust*, is a matter of its function. The trust falls as the party's own outputs
-/// contradict the others. The next query maximizes the mixture's expected improvement Σ π_k EI_k(x), by its logarithm (or what
-/// [`SharedAcquisition`] says); the first queries do so among the others' best points, unless these have lost trust by then. A random query
-/// follows the first of them: it shows whether the best points are better than any other point, which they cannot show by themselves. A
-/// party that finds itself misled then tries one best point elsewhere, if there is one, as the first may have been that of another group,
-/// and begins anew with random points, far from what it knows. One whose outputs are all below the others' level tries one of their best
-/// points now and then.
+/// A party with a function similar to the negative of theirs learns from the second model as others
+/// do from the first. Each model is itself a mixture over sizes s, and has its own level. Half of
+/// the own model uses the others' level and size, half any, so that the total weight of the shared
+/// model, the *trust*, depends only on its function. The trust falls as the party's own outputs
+/// contradict the others.
+///
+/// # Queries
+///
+/// The next query maximizes the logarithm of the mixture's expected improvement Σ π_k EI_k(x) (or
+/// the function given by [`SharedAcquisition`]). The first queries do so among the others' best
+/// points, unless these have lost trust by then. A random query follows the first of them. It shows
+/// whether the best points are better than any other point, which they cannot show on their own.
+///
+/// A misled party then tries one best point elsewhere, if there is one, as the first may have come
+/// from another group. After that it restarts with random points far from all known ones. A party
+/// with outputs that are all below the others' level occasionally tries one of their best points.
 #[derive(Clone)]
 pub struct SharedPrior {
     proposer: Proposer,
     settings: SharedPriorSettings,
     basis: Arc<FunctionBasis>,
     parties: BTreeMap<u32, SharedMessage>,
-    /// (m, Λ) from elsewhere than from messages.
+    /// (m, Λ) from another source than messages.
     given: Option<WeightPrior>,
-    /// (m, Λ) of the messages, once it was asked for.
+    /// (m, Λ) of the messages, once requested.
     prior: OnceLock<Option<WeightPrior>>,
-    /// Queries that were told, initial points apart.
+    /// Number of told queries, without initial points.
     n_queries: usize,
     /// True once a random query was told.
     has_random: bool,
@@ -77,26 +90,29 @@ impl fmt::Debug for SharedPrior {
 }
 
 impl SharedPrior {
-    /// Below this trust the others have no part in a query: a model that is probably wrong can still promise the largest improvement. Below
-    /// its start, if that is less.
+    /// Trust below which the others take no part in a query, or the initial weight if that is
+    /// smaller. A model that is probably wrong can still promise the largest improvement.
     const LEAST_TRUST: f64 = 0.1;
-    /// Numbers of queries, running ones among them, after which a party whose best output is below the others' level tries one of their best
-    /// points, unless it begins anew then.
+    /// Numbers of queries, including running ones, after which a party tries one of the others'
+    /// best points if its best output is below their level, unless it restarts then.
     const BEHIND_AFTER: [usize; 4] = [3, 6, 12, 24];
-    /// Number of random points of which a misled party takes the one that is farthest from all known ones.
+    /// Number of random points drawn by a misled party; it takes the one farthest from all known
+    /// points.
     const N_SPREAD: usize = 8;
-    /// A party's outputs say little of a point whose variance under its own model is above this share of what it was before any.
+    /// Share of the prior variance of the party's own model above which a point counts as little
+    /// known.
     const LITTLE_KNOWN: f64 = 0.5;
-    /// The weight of the model that has the others' negated functions, before any output, as a share of that of the others' model or of
-    /// what this leaves, whichever is less.
+    /// Initial weight of the model with the others' functions negated, as a share of that of the
+    /// others' model or of the remainder, whichever is less.
     const NEGATED_SHARE: f64 = 0.5;
     /// κ in mean + κ · standard deviation, as in [`crate::GpUcbOptions::default`].
     const UCB_MULTIPLIER: f64 = 2.0;
 
-    /// A party without observations or messages. `map` is shared by all; `seed` feeds hyperparameter fits.
+    /// Creates a party without observations or messages. `map` is shared by all; `seed` feeds
+    /// hyperparameter fits.
     ///
     /// # Errors
-    /// If a setting is out of range, or the map has another dimension than the domain.
+    /// If a setting is out of range, or the dimensions of the map and the domain differ.
     pub fn new(
         domain: Domain,
         settings: SharedPriorSettings,
@@ -125,12 +141,12 @@ impl SharedPrior {
         })
     }
 
-    /// Its model of its own objective.
+    /// Model of the party's own objective.
     pub fn surrogate(&self) -> &Surrogate {
         self.proposer.surrogate()
     }
 
-    /// The domain of its queries.
+    /// Domain of the queries.
     pub fn domain(&self) -> &Domain {
         self.proposer.domain()
     }
@@ -140,10 +156,10 @@ impl SharedPrior {
         &self.basis
     }
 
-    /// Takes the message of another party in place of its older one.
+    /// Stores the message of another party in place of an older one.
     ///
     /// # Errors
-    /// If it cannot be of anybody's observations; the older one then stays.
+    /// If it cannot result from any observations; the older message is then kept.
     pub fn receive(&mut self, sender: u32, message: SharedMessage) -> Result<(), StrategyError> {
         message.check(&self.basis, self.settings.least_noise)?;
         self.parties.insert(sender, message);
@@ -151,17 +167,18 @@ impl SharedPrior {
         Ok(())
     }
 
-    /// Forgets a party.
+    /// Removes the message of a party.
     pub fn forget(&mut self, sender: u32) {
         if self.parties.remove(&sender).is_some() {
             self.prior = OnceLock::new();
         }
     }
 
-    /// Takes a prior that came about elsewhere, in place of one that is fitted to messages; `None` takes it back.
+    /// Sets a prior from another source, in place of one that is fitted to messages; `None` removes
+    /// it.
     ///
     /// # Errors
-    /// If it is one of another number of functions.
+    /// If its number of functions is not that of the basis.
     pub fn set_prior(&mut self, prior: Option<WeightPrior>) -> Result<(), StrategyError> {
         if let Some(found) = prior.as_ref().map(|prior| prior.mean().len())
             && found != self.basis.rank()
@@ -176,8 +193,9 @@ impl SharedPrior {
         Ok(())
     }
 
-    /// The shape of what this party knows, without its size: R w̄/‖w̄‖ (M weights of the features, of length 1), w̄ the mean of its
-    /// coefficients under w ~ N(0, I). Zeros before any output, and of outputs that are all alike.
+    /// The shape of this party's knowledge without its size: R w̄/‖w̄‖ (M weights of the features,
+    /// of length 1), where w̄ is the mean of its coefficients under w ~ N(0, I). Zero before any
+    /// output, and if all outputs are alike.
     ///
     /// # Errors
     /// As [`SharedPrior::message`].
@@ -194,24 +212,27 @@ impl SharedPrior {
         Ok(self.basis.weights(&mean))
     }
 
-    /// Number of parties whose messages are at hand.
+    /// Number of parties with a stored message.
     pub fn n_parties(&self) -> usize {
         self.parties.len()
     }
 
-    /// The message of this party: statistics of its outputs with their level and size, and the point of the best of them.
+    /// Creates this party's message: statistics of its outputs with their level and size, and the
+    /// point of the best output.
     ///
     /// # Errors
-    /// If its covariance has no Cholesky factor.
+    /// If the covariance has no Cholesky factor.
     pub fn message(&self) -> Result<SharedMessage, StrategyError> {
         self.message_of(self.proposer.surrogate())
     }
 
-    /// The message of a task that has ended, as a party with its observations would send it. Its model has `surrogate`'s settings, and
-    /// `seed` feeds the fit of its hyperparameters. Cost O(n³).
+    /// Creates the message that a party with the observations of a finished task would send. The
+    /// model has `surrogate`'s settings, and `seed` feeds the fit of its hyperparameters. Cost
+    /// O(n³).
     ///
     /// # Errors
-    /// If it has another dimension than the domain, no finite output, or no posterior.
+    /// If the dimension differs from that of the domain, or the task has no finite output or no
+    /// posterior.
     pub fn message_of_task(
         &self,
         task: &MetaTask,
@@ -222,8 +243,8 @@ impl SharedPrior {
         self.message_of(&task.surrogate(surrogate, seed)?)
     }
 
-    /// A message of the same length that says nothing of the objective: as many outputs as the party has, a draw of the prior at random
-    /// inputs.
+    /// Creates a message of the same length without information about the objective: a draw of the
+    /// prior at random inputs, with as many outputs as the party has.
     ///
     /// # Errors
     /// As [`SharedPrior::message`].
@@ -232,7 +253,7 @@ impl SharedPrior {
         self.settings.terms().placebo(&self.basis, own, self.domain(), stream)
     }
 
-    /// The message of what a surrogate was told, with its hyperparameters.
+    /// Creates the message of a surrogate's observations, with its hyperparameters.
     fn message_of(&self, surrogate: &Surrogate) -> Result<SharedMessage, StrategyError> {
         let (terms, posterior) = (self.settings.terms(), surrogate.posterior());
         let inputs = posterior.inputs();
@@ -244,7 +265,7 @@ impl SharedPrior {
         terms.message(&self.basis, posterior, inputs, &outputs, Some(level_and_size))
     }
 
-    /// The weight of the shared model in the next query, in `[0, 1]`; 0 without any message.
+    /// Weight of the shared model in the next query, in `[0, 1]`; 0 without messages.
     ///
     /// # Errors
     /// If a model cannot be conditioned.
@@ -257,12 +278,13 @@ impl SharedPrior {
         self.mixture(&Points::new(self.domain().dim()), [0.0; 2])
     }
 
-    /// The messages that say anything: a party without any output has nothing to say.
+    /// The messages with information; a party without outputs sends one without.
     fn informative(&self) -> impl Iterator<Item = &SharedMessage> {
         self.parties.values().filter(|message| message.is_informative())
     }
 
-    /// (m, Λ) as given, or of the messages at hand; `None` without any, or if they give none.
+    /// (m, Λ) as given, or fitted to the stored messages; `None` without messages, or if they give
+    /// no prior.
     fn prior(&self) -> Option<&WeightPrior> {
         if let Some(given) = &self.given {
             return Some(given).filter(|_| self.settings.others == OthersUse::Prior);
@@ -273,7 +295,8 @@ impl SharedPrior {
         let statistics: Vec<&WeightStatistics> =
             self.informative().map(|message| &message.statistics).collect();
         let used = self.settings.others == OthersUse::Prior && !statistics.is_empty();
-        // Messages that give no prior although each is plausible are worth nothing, and end nobody's own work.
+        // If messages give no prior although each is plausible, they are ignored and the party's
+        // own work continues.
         let fitted = if used {
             WeightPrior::fit(&statistics, self.basis.rank(), &self.settings.prior).ok()
         } else {
@@ -282,19 +305,20 @@ impl SharedPrior {
         self.prior.get_or_init(|| fitted).as_ref()
     }
 
-    /// The weights before any output of models with the others' functions, as they are and negated.
+    /// Initial weights of the models with the others' functions, as they are and negated.
     fn weights_before(&self) -> [f64; 2] {
         let trust = self.settings.trust_before;
         [trust, Self::NEGATED_SHARE * trust.min(1.0 - trust)]
     }
 
-    /// The weights below which these models have no part in a query.
+    /// Weights below which these models take no part in a query.
     fn least_weights(&self) -> [f64; 2] {
         self.weights_before().map(|before| Self::LEAST_TRUST.min(before))
     }
 
-    /// Level and size of outputs as the others' tell them, in the units of this party's standardized outputs, and the same for the others'
-    /// outputs negated; `None` before an output, or if they have no units in common.
+    /// Level and size of outputs from the others' messages, in units of this party's standardized
+    /// outputs, and the same for the others' negated outputs. `None` before an output, or if the
+    /// others have no units in common.
     fn units(&self) -> Option<[UnitsPrior; 2]> {
         if !self.settings.compares_units || self.proposer.surrogate().is_empty() {
             return None;
@@ -308,22 +332,24 @@ impl SharedPrior {
         Some([here(found)?, here(found.negated())?])
     }
 
-    /// Returns true if its best output is below the others' level, by no more than levels differ: it knows no good point, and outputs that
-    /// are all bad judge nobody.
+    /// Returns true if the party's best output is below the others' level, but within the spread of
+    /// levels. The party then has no good point, and outputs that are all bad cannot be used to
+    /// judge the others.
     fn is_behind(&self) -> bool {
         let (outputs, _) = self.proposer.surrogate().standardized();
         let best = outputs.iter().copied().fold(f64::MIN, f64::max);
         self.units().is_some_and(|[units, _]| units.is_above(best))
     }
 
-    /// The mixture of models, with running trials as observations of their own mean; those with the others' functions, as they are and
-    /// negated, have no part in it below these weights.
+    /// The mixture of models, with running trials as observations of their own mean. The models
+    /// with the others' functions, as they are and negated, are left out below `least_weights`.
     fn mixture(&self, pending: &Points, least_weights: [f64; 2]) -> Result<Mixture, StrategyError> {
         let surrogate = self.proposer.surrogate();
         let mut own = surrogate.posterior().clone();
         if !pending.is_empty() {
-            let means = own.mean_variances(pending).0;
-            own = own.extended(pending, &means)?;
+            let modelled = Proposer::modelled(pending);
+            let means = own.mean_variances(&modelled).0;
+            own = own.extended(&modelled, &means)?;
         }
         let incumbent = match self.settings.own.incumbent {
             _ if own.is_empty() => 0.0,
@@ -346,7 +372,7 @@ impl SharedPrior {
             (self.settings.remainder(true, &own), self.settings.remainder(false, &own));
         let [trust, negated] = self.weights_before();
         let any_size = self.settings.any_size();
-        // The model that the party would have alone, whose outputs have passed their transform.
+        // The model that the party would have alone, with transformed outputs.
         let by_itself = |weight: f64, unit: f64| -> Result<Component, StrategyError> {
             let found = alone(of_own, &told.modelled)?;
             let sizes: Vec<(f64, f64)> = any_size
@@ -365,7 +391,7 @@ impl SharedPrior {
             ],
             (Some(prior), Some([units, negated_units])) => {
                 let (level, sizes) = (units.level, units.sizes());
-                // Outputs that are all alike have no size of their own: their unit is arbitrary.
+                // Outputs that are all alike have no size of their own, so their unit is arbitrary.
                 let own_unit = if is_flat(y) { units.log_size.exp() } else { 1.0 };
                 let level_variance = units.level_variance;
                 let less = |level: f64| -> Vec<f64> { y.iter().map(|y| y - level).collect() };
@@ -391,9 +417,12 @@ impl SharedPrior {
         Mixture::new(Arc::clone(&self.basis), components, least_weights)
     }
 
-    /// The most promising of the others' best points of which the party's outputs say little, by the shared model's mean; `None` if there
-    /// is none, or that model's weight is too small to be computed with. Others that fall into groups have best points in
-    /// several places: where the first was that of another group, this one shows whether there is a group of one's own.
+    /// The most promising of the others' best points about which the party's outputs say little, by
+    /// the shared model's mean. `None` if there is none, or if that model's weight is too small for
+    /// the computation.
+    ///
+    /// If the others fall into groups, they have best points in several places. If the first came
+    /// from another group, this point shows whether the party belongs to one.
     fn best_elsewhere(
         &self,
         best: &Points,
@@ -437,7 +466,8 @@ impl SharedPrior {
     }
 }
 
-/// Returns true if standardized outputs are all alike, which have neither shape nor size: what is left of them is rounding.
+/// Returns true if standardized outputs are all alike. They have neither shape nor size; any
+/// difference is rounding.
 fn is_flat(outputs: &[f64]) -> bool {
     outputs.iter().all(|y| y.abs() < 1e-12)
 }
@@ -448,7 +478,8 @@ impl Strategy for SharedPrior {
         let n_queries = self.n_queries + pending.len();
         let n_told = self.proposer.n_told() + pending.len();
         let uses_others = self.prior().is_some();
-        // Initial points show whether the others' best points are better than any other, as a random query does.
+        // Initial points show whether the others' best points are better than other points, as a
+        // random query does.
         let has_initial = n_told > n_queries;
         let probes = self.settings.probes && uses_others && !has_initial;
         let is_early = n_queries < self.settings.n_best_first + usize::from(probes);
@@ -464,10 +495,11 @@ impl Strategy for SharedPrior {
         let is_probe = probes && n_led > 0 && n_queries == n_led && !self.has_random;
         let least_weights = self.least_weights();
         let mixture = self.mixture(pending, least_weights)?;
-        // A party that the others have misled knows only bad points. It begins anew, with more random queries than it would make alone,
-        // but no more than one above the number of coefficients of a linear function.
+        // A party misled by the others knows only bad points. It restarts with more random queries
+        // than it would make alone, but at most one more than the number of coefficients of a
+        // linear function.
         let n_random = n_led + (2 * self.settings.n_random_first).min(self.domain().dim() + 2);
-        // Running trials contradict nobody.
+        // Running trials are no evidence against the others.
         let of_told = if pending.is_empty() { None } else { Some(self.of_told()?) };
         let told = of_told.as_ref().unwrap_or(&mixture);
         let (trust, negated) = (told.trust(), told.negated());
@@ -515,7 +547,7 @@ impl Strategy for SharedPrior {
         };
         let is_trusted = trust >= 0.999 * self.settings.trust_before;
         if is_early && is_trusted && !best.is_empty() {
-            // Before any output nothing is to be improved on.
+            // Before any output there is nothing to improve on.
             let values = if n_told == 0 { mixture.means(&best) } else { acquisition.values(&best) };
             let proposal = self.proposer.propose_ranked(&values, &best, pending, stream)?;
             return Ok(mixture.named(proposal, least_weights[1]));
@@ -544,7 +576,8 @@ impl Strategy for SharedPrior {
 }
 
 impl SharedPriorSettings {
-    /// The remainder of the shared model, or of a party's own, which has the whole function in it and noise as it was fitted.
+    /// The remainder of the shared model, or of a party's own model, which contains the whole
+    /// function and the fitted noise.
     fn remainder(&self, is_shared: bool, own: &Posterior) -> Remainder {
         let terms = self.terms();
         match is_shared {
@@ -553,7 +586,7 @@ impl SharedPriorSettings {
         }
     }
 
-    /// The sizes with the logarithms of their weights: all alike.
+    /// The sizes with the logarithms of their weights, which are all equal.
     fn any_size(&self) -> Vec<(f64, f64)> {
         #[expect(clippy::cast_precision_loss, reason = "a handful")]
         let weight = -(self.sizes.len() as f64).ln();

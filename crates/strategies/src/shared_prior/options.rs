@@ -1,4 +1,5 @@
-//! Options of the shared prior, and the strategy that a study makes of them: its old studies are the other parties.
+//! Options of the shared prior, and the strategy of a study with them, which treats old studies as
+//! the other parties.
 
 use std::sync::Arc;
 
@@ -11,22 +12,22 @@ use super::{OthersUse, SharedAcquisition, SharedPrior, SharedPriorSettings};
 use crate::meta::OutputScale;
 use crate::{Earlier, LogEiSettings, MetaOptions, Setup, Strategy, StrategyError};
 
-/// The options of the shared prior that a study and a federation have in common.
+/// Options of the shared prior, common to studies and federations.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SharedPriorOptions {
-    /// r: shared functions, at most as many as features.
+    /// r: number of shared functions, at most that of features.
     #[serde(deserialize_with = "rank")]
     pub rank: usize,
     /// Weight of the shared model before the party's first observation, in (0, 1).
     #[serde(deserialize_with = "trust")]
     pub trust: f64,
-    /// Number of first queries that are chosen among the others' best points while these are trusted.
+    /// Number of first queries chosen among the others' best points while these are trusted.
     pub best_points: usize,
-    /// True if a random query follows the first of the best points, for a party without initial points: it shows sooner whether the others
-    /// mislead.
+    /// True if a random query follows the first of the best points, for a party without initial
+    /// points. It shows earlier whether the others mislead.
     pub probe: bool,
-    /// The function of the mixture whose maximum is queried.
+    /// Function of the mixture to maximize for a query.
     pub acquisition: SharedAcquisition,
 }
 
@@ -43,10 +44,10 @@ impl Default for SharedPriorOptions {
 }
 
 impl SharedPriorOptions {
-    /// r at most: messages have r(r + 3)/2 numbers, and a fit costs O(N r³) a step.
+    /// Upper limit of r: messages have r(r + 3)/2 numbers, and a fit costs O(N r³) a step.
     pub const RANK_MAX: usize = 100;
 
-    /// The settings of a party with these options and this model of its own.
+    /// Returns the settings of a party with these options and its own model.
     pub fn settings(&self, own: LogEiSettings) -> SharedPriorSettings {
         SharedPriorSettings {
             own,
@@ -69,8 +70,9 @@ impl SharedPriorOptions {
 }
 
 impl MetaOptions for SharedPriorOptions {
-    /// A federation that has finished: each earlier study has sent its message. The features of the basis follow from the study's seed.
-    /// Cost O(n³) for the fit and the message of an earlier study of n observations, once.
+    /// Creates the strategy as in a finished federation: each earlier study has sent its message.
+    /// The features of the basis follow from the study's seed. The fit and the message of an
+    /// earlier study of n observations cost O(n³), once.
     fn make(
         &self,
         setup: &Setup<'_>,

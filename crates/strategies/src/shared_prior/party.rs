@@ -1,4 +1,4 @@
-//! The contract of parties that tell each other what they know in shared messages.
+//! Interface of parties that exchange knowledge in shared messages.
 
 use fedbo_gp::FunctionBasis;
 use fedbo_streams::Stream;
@@ -6,36 +6,37 @@ use fedbo_streams::Stream;
 use super::{SharedMessage, SharedPrior};
 use crate::{Domain, Strategy, StrategyError, Surrogate};
 
-/// A strategy that learns from [`SharedMessage`]s of other parties and makes such messages of its own outputs.
+/// A strategy that learns from other parties' [`SharedMessage`]s and creates such messages from its
+/// own outputs.
 pub trait MessageParty: Strategy {
-    /// The domain of its queries.
+    /// Domain of the queries.
     fn domain(&self) -> &Domain;
 
-    /// Its model of its own objective.
+    /// Model of the party's own objective.
     fn own(&self) -> &Surrogate;
 
     /// The shared functions.
     fn basis(&self) -> &FunctionBasis;
 
-    /// Number of parties whose messages are at hand.
+    /// Number of parties with a stored message.
     fn n_parties(&self) -> usize;
 
-    /// Takes the message of another party in place of its older one.
+    /// Stores the message of another party in place of an older one.
     ///
     /// # Errors
-    /// If it cannot be of anybody's observations; the older one then stays.
+    /// If it cannot result from any observations; the older message is then kept.
     fn receive(&mut self, sender: u32, message: SharedMessage) -> Result<(), StrategyError>;
 
-    /// Forgets a party.
+    /// Removes the message of a party.
     fn forget(&mut self, sender: u32);
 
-    /// The message of its outputs.
+    /// Creates the message of the party's outputs.
     ///
     /// # Errors
-    /// If its covariance has no Cholesky factor.
+    /// If the covariance has no Cholesky factor.
     fn message(&self) -> Result<SharedMessage, StrategyError>;
 
-    /// A message of the same length that says nothing of the objective.
+    /// Creates a message of the same length without information about the objective.
     ///
     /// # Errors
     /// As [`MessageParty::message`].

@@ -7,19 +7,19 @@ use serde::{Deserialize, Serialize};
 use super::{MessageTerms, SharedPriorOptions};
 use crate::{LogEiSettings, StrategyError};
 
-/// The part of the others' messages that a party uses.
+/// Parts of the others' messages that a party uses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OthersUse {
-    /// The prior, and their best points.
+    /// The prior and the best points.
     #[default]
     Prior,
-    /// Their best points only, in random order for the first queries: a warm start, as a control.
+    /// The best points only, in random order for the first queries: a warm start, as a control.
     BestPoints,
     /// Nothing: each party alone.
     Nothing,
 }
 
-/// The function of the mixture whose maximum is queried.
+/// Function of the mixture to maximize for a query.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SharedAcquisition {
@@ -35,39 +35,44 @@ pub enum SharedAcquisition {
 /// Settings of a [`super::SharedPrior`] strategy.
 #[derive(Clone, Debug)]
 pub struct SharedPriorSettings {
-    /// The party's own model and search, which it would have alone.
+    /// The party's own model and search, the same as without others.
     pub own: LogEiSettings,
-    /// The part of the others' messages that is used.
+    /// Parts of the others' messages that are used.
     pub others: OthersUse,
-    /// The function of the models whose maximum is queried.
+    /// Function of the mixture to maximize for a query.
     pub acquisition: SharedAcquisition,
-    /// r: shared functions, on which all parties agree.
+    /// r: number of shared functions, which must be the same for all parties.
     pub rank: usize,
-    /// The belief about (m, Λ) before any message.
+    /// Prior of (m, Λ) before any message.
     pub prior: WeightPriorSettings,
     /// ρ, in units of the shared functions.
     pub own_variance: f64,
-    /// τ² where others do not tell their levels.
+    /// τ² if the others do not report their levels.
     pub level_variance: f64,
     /// The least σ², in units of the shared functions.
     pub least_noise: f64,
-    /// The sizes s that are averaged over where others do not tell theirs, all alike before any output, in units of the party's outputs.
+    /// Sizes s to average over if the others do not report theirs, equally weighted before any
+    /// output, in units of the party's outputs.
     pub sizes: Vec<f64>,
-    /// The shared model's weight before any output. Of the rest, but of no more than this weight, the model with the others' negated functions
-    /// has half, where units are compared, and the party's own model what is left. Best points alone are queried only while it has no less.
+    /// Weight of the shared model before any output.
+    ///
+    /// If units are compared, the model with the others' negated functions has half of this weight
+    /// or half of the remainder, whichever is less. The party's own model has the rest. Best points
+    /// alone are queried only while the shared model has at least this weight.
     pub trust_before: f64,
-    /// The number of first queries that are chosen among the others' best points, while these are trusted.
+    /// Number of first queries chosen among the others' best points, while these are trusted.
     pub n_best_first: usize,
-    /// True if a random query follows the first of the others' best points, for a party without initial points: it shows whether these are
-    /// better than any other point.
+    /// True if a random query follows the first of the others' best points, for a party without
+    /// initial points. It shows whether these are better than any other point.
     pub probes: bool,
-    /// The number of random trials with which a party begins that has nothing from others. One that finds itself misled by them makes twice
-    /// as many queries beside the first best point before its model chooses, or d + 2 if that is fewer.
+    /// Number of random trials at the start of a party without messages from others. A party misled
+    /// by others makes twice as many queries, or d + 2 if that is fewer, in addition to the first
+    /// best point before its model chooses.
     pub n_random_first: usize,
     /// True if the party's own best point is sent.
     pub sends_best: bool,
-    /// True if level and size of outputs are compared with the others'. Models in which these have a part are then of outputs
-    /// without a transform.
+    /// True if level and size of outputs are compared with the others'. Models that use these are
+    /// then models of outputs without a transform.
     pub compares_units: bool,
 }
 

@@ -32,7 +32,7 @@ fn party(settings: SharedPriorSettings) -> SharedPrior {
     SharedPrior::new(Domain::Finite(grid()), settings, map(), Seed::new(3)).unwrap()
 }
 
-/// A peak near (0.7, 0.3) that lies a little elsewhere for every party, in units of its own.
+/// A peak near (0.7, 0.3) with a small shift and different units for every party.
 fn value(task: u32, x: &[f64]) -> f64 {
     let task = f64::from(task);
     let at = [0.7 + 0.04 * (1.3 * task).sin(), 0.3 + 0.04 * (2.1 * task).cos()];
@@ -64,7 +64,8 @@ fn joined(messages: &[(u32, SharedMessage)]) -> SharedPrior {
     party
 }
 
-/// Asks and tells; returns the best value of the target after each query, as its distance from the best of the grid, and the trust.
+/// Asks and tells; returns the distance of the target's best value from the best of the grid after
+/// each query, and the trust.
 fn run(mut party: SharedPrior, n: u64) -> Vec<(f64, f64)> {
     let best = grid().rows().map(|x| value(0, x)).fold(f64::MIN, f64::max);
     let mut reached = f64::MIN;
@@ -94,7 +95,7 @@ fn unit_square() -> Space {
     Space::from_specs([("x", &spec), ("y", &spec)]).unwrap()
 }
 
-/// The strategy of a study that learns from these.
+/// Creates the strategy of a study that learns from these tasks.
 fn learning(tasks: &[MetaTask]) -> Box<dyn Strategy> {
     let setup = Setup {
         space: &unit_square(),
@@ -111,7 +112,7 @@ fn learning(tasks: &[MetaTask]) -> Box<dyn Strategy> {
     SharedPriorOptions::default().make(&setup, &earlier).unwrap()
 }
 
-/// An old study sends what a party with its observations and its seed would send.
+/// An old study sends the same message as a party with its observations and its seed.
 #[test]
 fn an_old_study_is_a_party_that_has_finished() {
     let target = party(SharedPriorSettings::default_for(2, false));
@@ -123,7 +124,7 @@ fn an_old_study_is_a_party_that_has_finished() {
         |task: &MetaTask| target.message_of_task(task, &settings.own.surrogate, Seed::new(9));
     let old = old_study(3, 1.0);
     assert_eq!(message(&old).unwrap(), other.message().unwrap());
-    // Level and size of its values are numbers of their own; the rest is the same, but for rounding.
+    // Level and size of the values are separate numbers; the rest is the same up to rounding.
     let scaled = old.outputs.iter().map(|y| 1e3 * y - 7.0).collect();
     let scaled = message(&MetaTask { outputs: scaled, ..old.clone() }).unwrap();
     let mut expected = other.message().unwrap();
@@ -161,7 +162,7 @@ fn a_study_queries_where_like_old_studies_were_best_and_drops_misleading_ones() 
     assert!(unlike[7].1.abs() < 0.1, "{unlike:?}");
 }
 
-/// Old studies that are constant, huge, or of one trial, and outputs of a study that are equal, huge, or none.
+/// Old studies that are constant, huge or of one trial, and a study with equal, huge or no outputs.
 #[test]
 fn whatever_old_studies_and_outputs_are_there_is_a_query() {
     let tasks = [
@@ -210,7 +211,8 @@ fn a_federation_that_misleads_is_dropped() {
     assert!(misled[11].0 < 0.05, "{misled:?}");
 }
 
-/// The model with negated functions never begins above the others', and both count from their start on if that is below a tenth.
+/// The model with negated functions never starts with more weight than the others' model, and a
+/// model with an initial weight below a tenth takes part from that weight on.
 #[test]
 fn models_begin_with_their_weights() {
     let of = |trust_before: f64| {
@@ -230,7 +232,8 @@ fn models_begin_with_their_weights() {
     }
 }
 
-/// Others whose functions are the negative of ones like the party's: their negated functions are trusted, as the sources say, and lead at once.
+/// The others have the negative of functions similar to the party's: their negated functions are
+/// trusted, as the sources state, and lead at once.
 #[test]
 fn opposed_functions_lead_negated() {
     let message = |task: u32| {
@@ -259,7 +262,7 @@ fn opposed_functions_lead_negated() {
     assert!(transfer < -0.9 && joined.trust().unwrap() < 0.1, "{transfer}");
 }
 
-/// Messages are read as they were sent, whether there is a best point or none.
+/// Messages survive a round trip, with and without a best point.
 #[test]
 fn messages_are_read_as_they_were_sent() {
     let mut one = party(SharedPriorSettings::default_for(2, false));
@@ -277,7 +280,8 @@ fn messages_are_read_as_they_were_sent() {
     }
 }
 
-/// A message with coefficients that no outputs of unit size give is refused, and the sender's older one stays.
+/// A message with coefficients that no outputs of unit size can give is refused, and the sender's
+/// older one is kept.
 #[test]
 fn messages_that_are_nobodys_are_refused() {
     let honest = messages(1.0);
@@ -299,7 +303,8 @@ fn messages_that_are_nobodys_are_refused() {
     }
 }
 
-/// A placebo is as long as a message and changes no sender's belief about the objective: it is the same for other outputs.
+/// A placebo has the length of a message and no information about the objective: it is the same for
+/// other outputs.
 #[test]
 fn a_placebo_says_nothing_of_the_objective() {
     let points = uniform_points(9, 2, &mut test_stream(4));
@@ -323,7 +328,8 @@ fn a_placebo_says_nothing_of_the_objective() {
     assert_eq!(placebo(1), placebo(2));
 }
 
-/// The first queries of a warm start are the others' best points, each once; alone, nothing of the others is used.
+/// The first queries of a warm start are the others' best points, without duplicates; the control
+/// alone uses nothing from others.
 #[test]
 fn controls_use_what_they_say() {
     let messages = messages(1.0);
@@ -356,8 +362,8 @@ fn controls_use_what_they_say() {
     assert_eq!(ask(&alone), ask(&lonely));
 }
 
-/// The first query is a best point, the second is at random, and the trust is in the source of the others; with initial points
-/// there is no such query.
+/// The first query is a best point, the second is random, and the source of the others contains the
+/// trust. With initial points there is no random query.
 #[test]
 fn a_random_query_follows_the_best_points() {
     let messages = messages(1.0);
@@ -385,8 +391,9 @@ fn a_random_query_follows_the_best_points() {
     assert!(sources(5).iter().all(is_shared));
 }
 
-/// Messages of parties whose best values are where most values of party 0 are low, each at a level by so much above the one before; all far
-/// above 0, where negated functions have no values.
+/// Messages of parties with their best values where most values of party 0 are low. `level` is the
+/// difference between the levels of successive parties; all are far above 0, where negated
+/// functions have no values.
 fn negated(level: f64) -> Vec<(u32, SharedMessage)> {
     let message = |task: u32| {
         let mut other = party(SharedPriorSettings::default_for(2, false));
@@ -401,13 +408,17 @@ fn negated(level: f64) -> Vec<(u32, SharedMessage)> {
     (1..=8).map(message).collect()
 }
 
-/// Others whose best values are where most values of this party are low: by their level they are dropped after one output, although
-/// outputs that are all alike contradict no shape; with levels of everybody's own they are not. A party that was misled tries one best point
-/// elsewhere, unless it follows none after the first or the others' model has no weight left, and begins at random.
+/// The others have their best values where most values of this party are low.
+///
+/// With common levels they are dropped after one output, although outputs that are all alike
+/// contradict no shape; with a different level for each party they are not. A misled party tries
+/// one best point elsewhere, unless its settings allow only the first or the others' model has no
+/// weight left, and then restarts with random queries.
 #[test]
 fn units_show_what_outputs_that_are_all_alike_do_not() {
     let low = |unit: Vec<f64>, source: Source| Observation::new(unit, Some(160.0), source);
-    // The trust after two queries, and the third to the eighth query. The new beginning ends with the fifth.
+    // Returns the trust after two queries, and the third to the eighth query. The restart ends with
+    // the fifth.
     let queries = |level: f64, best_points: usize| {
         let settings = SharedPriorSettings {
             n_best_first: best_points,
@@ -445,8 +456,8 @@ fn units_show_what_outputs_that_are_all_alike_do_not() {
     assert!(own > 0.2 && matches!(after[0].source, Source::Shared { .. }), "{own} {after:?}");
 }
 
-/// Of eight random points of the grid a misled party tries the one that is farthest from those that it knows, of which one is running: the
-/// mean distance is that of the largest of eight.
+/// A misled party draws eight random points of the grid and tries the one farthest from its known
+/// points, including a running one: the mean distance is that of the largest of eight.
 #[test]
 fn a_new_beginning_is_far_from_what_is_known() {
     let mut party = joined(&negated(0.0));
@@ -475,7 +486,8 @@ fn a_new_beginning_is_far_from_what_is_known() {
     assert!(expected > 0.5 && error < 0.02, "{expected} {error}");
 }
 
-/// Six of nine others have their functions at x → 1 − x. Low outputs where these have their peak speak for the peak of the other three.
+/// Six of nine others have their functions at x → 1 − x. Low outputs at the peak of these point to
+/// the peak of the other three.
 #[test]
 fn the_best_point_elsewhere_is_that_of_the_own_group() {
     let mut joined = party(SharedPriorSettings::default_for(2, false));
@@ -496,12 +508,13 @@ fn the_best_point_elsewhere_is_that_of_the_own_group() {
     }
     let found = joined.best_elsewhere(&best, &none).unwrap().unwrap();
     assert!((found[0] - 0.7).hypot(found[1] - 0.3) < 0.2, "{found:?}");
-    // Where all is known, there is nothing to try.
+    // If all points are well known, there is none to try.
     joined.tell(&observed(0, &on_grid(80, 77), 1.0)).unwrap();
     assert_eq!(joined.best_elsewhere(&best, &none).unwrap(), None);
 }
 
-/// Each acquisition finds the best region with the others' help; all but the first queries differ between them.
+/// Each acquisition finds the best region with the others' help; only the first queries are the
+/// same.
 #[test]
 fn every_acquisition_function_uses_the_mixture() {
     let messages = messages(1.0);
@@ -520,8 +533,8 @@ fn every_acquisition_function_uses_the_mixture() {
     assert!(all[0] != all[1] && all[0] != all[2] && all[1] != all[2]);
 }
 
-/// A party whose outputs are the negative of functions like the others', near their peak: all are below the others' level, but their best
-/// points are its worst.
+/// A party with the negative of functions similar to the others', near their peak: all its outputs
+/// are below the others' level, but their best points are its worst.
 #[test]
 fn a_party_that_is_behind_and_opposed_does_not_try_the_best_points_of_others() {
     let message = |task: u32| {
@@ -544,8 +557,9 @@ fn a_party_that_is_behind_and_opposed_does_not_try_the_best_points_of_others() {
     assert!(matches!(next.source, Source::Shared { .. }), "{next:?}");
 }
 
-/// A party with nothing but outputs below the others' level tries their best points after 6, 12 and 24 queries (after 3 one that
-/// is not misled); one with a better output does not, nor one in other units.
+/// A party with outputs that are all below the others' level tries their best points after 6, 12
+/// and 24 queries (after 3 if it is not misled). A party with a better output does not, nor does
+/// one with other units.
 #[test]
 fn a_party_that_is_behind_tries_the_best_points_of_others() {
     let message = |task: u32| {

@@ -3,17 +3,18 @@
 use super::is_flat;
 use crate::Surrogate;
 
-/// Outputs in the units in which models are compared, and the map to them from those of the party's own model.
+/// Outputs in the units in which models are compared, and the map to these units from those of the
+/// party's own model.
 ///
-/// The others' outputs pass an affine map alone, so models in which they have a part are of standardized outputs y. The own model is of
-/// T(y), the transform that the party would use alone. Its outputs are brought to the same units where improvements are, at the best
-/// output y*,
+/// The others' outputs pass only an affine map, so models that use them are models of standardized
+/// outputs y. The own model is one of T(y), the transform that the party would use alone. Its
+/// outputs are converted to the units of improvements at the best output y*,
 ///
 /// y* + (T(y) − T(y*))/T'(y*),
 ///
 /// and its evidence is that of y with the factor Π T'(y_i)/T'(y*).
 pub(super) struct Told {
-    /// y: the outputs that were told, followed by running trials at the own model's means.
+    /// y: the told outputs, followed by running trials at the own model's means.
     pub(super) outputs: Vec<f64>,
     /// y*.
     pub(super) incumbent: f64,
@@ -28,22 +29,22 @@ pub(super) struct Told {
 }
 
 impl Told {
-    /// Outputs in the units of the own model, where all models are of these.
+    /// Outputs in the units of the own model, if all models use these.
     pub(super) fn as_modelled(modelled: &[f64], incumbent: f64) -> Self {
         let outputs = modelled.to_vec();
         let modelled = outputs.clone();
         Self { outputs, incumbent, modelled, unit: 1.0, level: -incumbent, log_slopes: 0.0 }
     }
 
-    /// Outputs in standard units. `modelled` are those of the surrogate's posterior, followed by running trials; `incumbent` is in the same
-    /// units as these.
+    /// Outputs in standard units. `modelled` contains the outputs of the surrogate's posterior,
+    /// followed by running trials; `incumbent` is in the same units.
     pub(super) fn standardized(surrogate: &Surrogate, modelled: &[f64], incumbent: f64) -> Self {
         let (mut outputs, standardizer) = surrogate.standardized();
         let running = modelled[outputs.len()..].iter();
         outputs.extend(running.map(|t| standardizer.standardize(surrogate.restore(*t))));
         let best = surrogate.restore(incumbent);
         if is_flat(&outputs) {
-            // What is left of them is rounding, which no transform is to stretch.
+            // Only rounding is left, which no transform should amplify.
             return Self::as_modelled(&outputs, standardizer.standardize(best));
         }
         let slope = surrogate.ln_slope(best);
@@ -78,7 +79,7 @@ mod tests {
         surrogate
     }
 
-    /// Values that differ by rounding have no shape that a transform could stretch.
+    /// Values that differ by rounding have no shape for a transform to amplify.
     #[test]
     fn rounding_is_no_evidence() {
         let next = 0.3_f64.next_up();
@@ -90,8 +91,8 @@ mod tests {
         assert_eq!((told.unit.to_bits(), told.log_slopes.to_bits()), (1_f64.to_bits(), 0));
     }
 
-    /// Values over decades: in both units the order is the same, the best and the slope there are equal, and the factor of the evidence is
-    /// that of the map by central differences.
+    /// Values over decades: the order is the same in both units, the best value and the slope there
+    /// are equal, and the factor of the evidence agrees with central differences of the map.
     #[test]
     fn units_agree_at_the_best_output() {
         for option in [OutputOption::None, OutputOption::YeoJohnson] {
@@ -99,7 +100,7 @@ mod tests {
             let surrogate = surrogate(option, &values);
             let modelled = surrogate.posterior().outputs();
             let best = modelled.iter().copied().fold(f64::MIN, f64::max);
-            // A running trial whose mean lies between.
+            // A running trial with a mean in between.
             let with_running = [modelled, &[0.3 * best]].concat();
             let told = Told::standardized(&surrogate, &with_running, best);
             assert_eq!(told.outputs.len(), 13);

@@ -1,12 +1,13 @@
-//! Level and size of a party's outputs, as far as those of other parties tell them.
+//! Level and size of a party's outputs, as predicted from those of other parties.
 
 use fedbo_gp::Units;
 
-/// The law of a further party's level and size: ln s ~ N(λ, σ²), level ~ N(μ, τ² s²) given s.
+/// Law of another party's level and size: ln s ~ N(λ, σ²), level ~ N(μ, τ² s²) given s.
 ///
-/// μ and λ are medians of the others' levels and logarithms of sizes. Variances are mean squares of the distances from them, with two
-/// more parties whose squares are 1, times 1 + 1/N; no distance counts for more than [`UnitsPrior::FARTHEST`] times their median, or 1
-/// if that is larger, so that a minority of parties cannot make the law say anything they like.
+/// μ and λ are medians of the others' levels and log sizes. Variances are mean squares of the
+/// distances from them, with two additional parties with squares of 1, times 1 + 1/N. Distances are
+/// capped at [`UnitsPrior::FARTHEST`] times their median, or times 1 if that is larger, so that a
+/// minority of parties cannot move the law at will.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct UnitsPrior {
     /// μ.
@@ -22,10 +23,12 @@ pub(super) struct UnitsPrior {
 impl UnitsPrior {
     const PARTIES_BEFORE: f64 = 2.0;
     const FARTHEST: f64 = 3.0;
-    /// Variances of level and logarithm of the size above which the others' units say less than a party's own outputs.
+    /// Variances of the level and the log size above which the others' units are less informative
+    /// than a party's own outputs.
     const LARGEST_VARIANCES: [f64; 2] = [10.0, 2.0];
 
-    /// The law of the others' units; `None` without any, or if they differ so much that they say nothing.
+    /// Fits the law to the others' units; `None` without any, or if they differ so much that they
+    /// are uninformative.
     pub(super) fn fit(parties: &[Units]) -> Option<Self> {
         let log_sizes: Vec<f64> = parties.iter().map(|units| units.size.ln()).collect();
         let (log_size, log_size_variance) = median_and_variance(&log_sizes)?;
@@ -37,12 +40,13 @@ impl UnitsPrior {
         (level_variance <= of_level && log_size_variance <= of_size).then_some(found)
     }
 
-    /// The same for outputs −y.
+    /// Returns the law for outputs −y.
     pub(super) fn negated(self) -> Self {
         Self { level: -self.level, ..self }
     }
 
-    /// The same for outputs (y − `level`)/`size`; `None` if those are so far from the law that numbers end.
+    /// Returns the law for outputs (y − `level`)/`size`; `None` if these are so far from the law
+    /// that numbers overflow.
     pub(super) fn in_units(self, level: f64, size: f64) -> Option<Self> {
         const FARTHEST: f64 = 1e100;
         let (level, log_size) = ((self.level - level) / size, self.log_size - size.ln());
@@ -50,13 +54,15 @@ impl UnitsPrior {
         is_near.then_some(Self { level, log_size, ..self })
     }
 
-    /// Returns true if an output is below the level, but not as far as hardly any party's level lies from the others'.
+    /// Returns true if an output is below the level, but not by more than levels of parties usually
+    /// differ.
     pub(super) fn is_above(&self, output: f64) -> bool {
         let spread = self.log_size.exp() * self.level_variance.sqrt();
         output < self.level && output > self.level - 3.0 * spread
     }
 
-    /// Sizes with the logarithms of their weights: steps of half a standard deviation, with the normal law's weights.
+    /// Sizes with the logarithms of their weights, in steps of half a standard deviation with
+    /// weights of the normal law.
     pub(super) fn sizes(&self) -> Vec<(f64, f64)> {
         let std = self.log_size_variance.sqrt();
         let steps = || (-5..=5).map(|step| 0.5 * f64::from(step));
@@ -65,7 +71,7 @@ impl UnitsPrior {
     }
 }
 
-/// Median of N numbers, and the variance of a further one; `None` of none.
+/// Median of N numbers and the variance of another one; `None` for N = 0.
 fn median_and_variance(values: &[f64]) -> Option<(f64, f64)> {
     let center = median(values.to_vec())?;
     let distances: Vec<f64> = values.iter().map(|value| (value - center).abs()).collect();
@@ -91,7 +97,8 @@ mod tests {
         Units { level, size }
     }
 
-    /// Three parties by hand: distances 1, 0, 2 sizes of the levels; ln 2 of the sizes.
+    /// Three parties, computed by hand: distances of 1, 0, 2 sizes for the levels, and ln 2 for the
+    /// sizes.
     #[test]
     fn moments_are_those_of_the_others() {
         let found =

@@ -10,7 +10,7 @@ use crate::{
     Domain, Observation, Proposal, Repeats, Setup, Source, Strategy, StrategyError, StrategyOptions,
 };
 
-/// The options of `sobol`: none.
+/// Options of `sobol`: none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SobolOptions {}
@@ -30,14 +30,14 @@ impl StrategyOptions for SobolOptions {
     }
 }
 
-/// Points of the sequence that may be passed over in one step before a random point is taken.
+/// Number of points of the sequence that one step may skip before a random point is taken.
 const N_SKIPPED: usize = 1000;
 
-/// Queries the points of one Owen-scrambled Sobol sequence in order, snapped to the space: random search that leaves no
-/// region out (Burley 2020).
+/// Queries the points of one Owen-scrambled Sobol sequence in order, snapped to the space: random
+/// search that covers all regions (Burley 2020).
 ///
-/// The index of a query is the number of trials that were told or are running; a point that was evaluated already, is
-/// running or lies beside a failure is passed over for the next.
+/// The index of a query is the number of told and running trials. A point that was already
+/// evaluated, is running or lies near a failure is skipped.
 #[derive(Clone, Debug)]
 pub struct SobolSearch {
     trials: Trials,

@@ -1,4 +1,4 @@
-//! Thompson sampling: query where a function drawn from the posterior is largest.
+//! Thompson sampling: queries the maximum of a posterior sample.
 
 use fedbo_gp::{FeatureMap, PathwiseSample, WeightPosterior, WeightSpaceSample};
 use fedbo_optim::{Function, MultiStart, Points};
@@ -13,11 +13,11 @@ use crate::{
     UcbMultiplier,
 };
 
-/// The options of `ts`.
+/// Options of `ts`.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TsOptions {
-    /// β_t, by which a sample's deviation from the mean is widened.
+    /// β_t, the factor of a sample's deviation from the mean.
     pub ucb_multiplier: UcbMultiplier,
     /// The transform of outputs before they are modelled.
     #[serde(default = "OutputOption::of_stored_without")]
@@ -27,35 +27,36 @@ pub struct TsOptions {
     pub search: SampleSearch,
 }
 
-/// The search for the maximum of a function drawn from the posterior.
+/// Search for the maximum of a posterior sample.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SampleSearch {
-    /// Ascents from the best trials and from points near the best one, on samples of which every other one, by a coin, deviates from the
-    /// mean by 0.3 of what it would.
+    /// Ascents from the best trials and from points near the best one.
     ///
-    /// In many dimensions nearly all of a sample's volume is far from all trials, where it follows the prior: its global maximum then
-    /// explores for ever. On the suite of functions this search ends where log expected improvement does (docs/results.md).
+    /// Every second sample, by a coin flip, keeps only 0.3 of its deviation from the mean. In many
+    /// dimensions nearly all of a sample's volume is far from all trials, where it follows the
+    /// prior, so its global maximum explores forever. On the suite of functions this search reaches
+    /// the same results as log expected improvement (research/RESULTS.md).
     #[default]
     Local,
-    /// From points all over the space: Thompson sampling as published.
+    /// Ascents from points all over the space: Thompson sampling as published.
     Global,
 }
 
 impl SampleSearch {
-    /// The search of a definition that was stored before there was this option.
+    /// The search of a stored definition from before the option existed.
     fn of_stored_without() -> Self {
         Self::Global
     }
 }
 
-/// The share of its deviation from the mean that a narrow sample of [`SampleSearch::Local`] keeps.
+/// Share of its deviation from the mean that a narrow sample of [`SampleSearch::Local`] keeps.
 const NARROW: f64 = 0.3;
-/// The share of narrow samples.
+/// Share of narrow samples.
 const NARROW_SHARE: f64 = 0.5;
 
 impl Default for TsOptions {
-    /// β_t = 1: samples of the posterior as it is.
+    /// β_t = 1: unscaled posterior samples.
     fn default() -> Self {
         Self {
             ucb_multiplier: UcbMultiplier::Constant(1.0),
@@ -78,10 +79,10 @@ impl StrategyOptions for TsOptions {
     }
 }
 
-/// The rule by which an agent queries where it follows its own model.
+/// Rule for an agent's queries based on its own model.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OwnQuery {
-    /// The maximizer of a function drawn from the posterior.
+    /// The maximizer of a posterior sample.
     #[default]
     Sample,
     /// The maximizer of the log expected improvement.
@@ -95,13 +96,15 @@ pub struct ThompsonSettings {
     pub surrogate: SurrogateSettings,
     /// The search for a function's maximum.
     pub maximizer: Maximizer,
-    /// The part of the space in which the search for the maximum of an own sample begins; of a finite domain all points are compared.
+    /// Start of the search for the maximum of an own sample; on a finite domain all points are
+    /// compared.
     pub search: SampleSearch,
     /// β_t.
     pub ucb_multiplier: UcbMultiplier,
-    /// Repeated points.
+    /// Rule for repeated points.
     pub repeats: Repeats,
-    /// The rule of own queries: by Thompson sampling, unless the strategy is part of another that queries by its own model in another way.
+    /// Rule of own queries: Thompson sampling, unless another strategy contains this one and uses a
+    /// different rule.
     pub own_query: OwnQuery,
 }
 
@@ -133,7 +136,8 @@ impl ThompsonSettings {
         }
     }
 
-    /// With the model, the search and the queries of [`crate::LogEi`] in place of Thompson sampling's, which β_t has no part in.
+    /// Uses the model, the search and the queries of [`crate::LogEi`] in place of Thompson
+    /// sampling. β_t has no effect.
     pub fn of_log_ei(settings: &LogEiSettings) -> Self {
         Self {
             surrogate: settings.surrogate.clone(),
@@ -148,8 +152,10 @@ impl ThompsonSettings {
 
 /// Thompson sampling with a Gaussian process: f_t ~ GP(μ_{t−1}, β_t² σ²_{t−1}), x_t = argmax f_t (FTS Algorithm 1 line 4).
 ///
-/// Queries of one batch are independent samples (Kandasamy et al. 2018): running trials only are not proposed again. In a study the maximum
-/// is that of [`SampleSearch::Local`] unless its file asks for another. With [`OwnQuery::LogEi`] own queries are those of [`crate::LogEi`] instead.
+/// Queries of one batch are independent samples (Kandasamy et al. 2018); running trials only
+/// exclude their points. In a study the maximum is that of [`SampleSearch::Local`] unless its file
+/// selects the other search. With [`OwnQuery::LogEi`] own queries are those of [`crate::LogEi`]
+/// instead.
 #[derive(Clone, Debug)]
 pub struct ThompsonSampling {
     proposer: Proposer,
@@ -190,17 +196,18 @@ impl ThompsonSampling {
         })
     }
 
-    /// Its surrogate.
+    /// Model of the objective.
     pub fn surrogate(&self) -> &Surrogate {
         self.proposer.surrogate()
     }
 
-    /// Its domain.
+    /// Domain of the queries.
     pub fn domain(&self) -> &Domain {
         self.proposer.domain()
     }
 
-    /// Query by the own model: for the maximum of a function drawn from the posterior, or of the log expected improvement.
+    /// Proposes by the own model: the maximum of a posterior sample or of the log expected
+    /// improvement.
     ///
     /// # Errors
     /// If no finite query exists.
@@ -251,7 +258,7 @@ impl ThompsonSampling {
         }
     }
 
-    /// Query for the maximum of any function on the domain.
+    /// Proposes the maximum of any function on the domain.
     ///
     /// # Errors
     /// If no finite query exists.
@@ -265,10 +272,10 @@ impl ThompsonSampling {
         self.proposer.propose_maximum(function, source, pending, stream)
     }
 
-    /// Query among candidates, best first.
+    /// Proposes one of the candidates, which are ordered best first.
     ///
     /// # Errors
-    /// If none of them may be queried and no random point either.
+    /// If neither a candidate nor a random point may be queried.
     pub fn propose_among(
         &self,
         candidates: Candidates,

@@ -1,10 +1,10 @@
-//! Hyperband's schedule, machine and rule.
+//! Hyperband's schedule, state machine and rule.
 
 use fedbo_strategies::early_stopping::{
     Brackets, Hyperband, HyperbandRule, StoppingRule, TrainedTrial,
 };
 
-use crate::{complete, running};
+use crate::early_stopping_baselines::{complete, running};
 
 fn table(n_epochs: usize, reduction: usize) -> Vec<Vec<(usize, usize)>> {
     let schedule = Brackets::new(n_epochs, reduction).unwrap();
@@ -17,8 +17,8 @@ fn table(n_epochs: usize, reduction: usize) -> Vec<Vec<(usize, usize)>> {
         .collect()
 }
 
-/// R = 81, η = 3 by the formula of Algorithm 1; the epochs are those of the paper's Table 1, as are n_i of its first and last
-/// bracket. (The table's other brackets begin with 27, 9 and 6.)
+/// R = 81, η = 3 by the formula of Algorithm 1. The epochs are those of the paper's Table 1, as are
+/// the n_i of its first and last bracket. (The table's other brackets start with 27, 9 and 6.)
 #[test]
 fn the_schedule_is_the_papers() {
     assert_eq!(
@@ -46,7 +46,8 @@ fn the_schedule_is_the_papers() {
     assert_eq!(table(243, 3)[0].len(), 6);
 }
 
-/// For many R and η: rungs ascend to R, the ratio of trials is η, and no bracket costs more than (s_max + 1) R epochs by much.
+/// For many R and η: rungs ascend to R, the ratio of trials is η, and no bracket costs much more
+/// than (s_max + 1) R epochs.
 #[test]
 fn schedules_keep_the_papers_promises() {
     for reduction in 2..=5 {
@@ -61,7 +62,7 @@ fn schedules_keep_the_papers_promises() {
                     assert!(pair[0].n_epochs < pair[1].n_epochs);
                     assert_eq!(pair[1].n_configurations, pair[0].n_configurations / reduction);
                 }
-                // Rounding r up by a half and n by one at the first rung.
+                // Rounding at the first rung increases r by up to a half and n by up to one.
                 let most = n_brackets * n_epochs * 3 / 2 + n_epochs;
                 assert!(bracket.n_epochs_total() <= most, "{n_epochs} {reduction}");
             }
@@ -71,8 +72,9 @@ fn schedules_keep_the_papers_promises() {
     assert!(Brackets::new(Brackets::MAX_EPOCHS + 1, 3).is_err());
 }
 
-/// One pass through the schedule against a plain transcription of Algorithm 1, values being a fixed function of configuration
-/// and epoch: the same trainings, and epochs spent as the brackets say.
+/// Compares one pass through the schedule with a plain transcription of Algorithm 1, with values
+/// that are a fixed function of configuration and epoch: the trainings are the same, and the total
+/// number of epochs is that of the brackets.
 #[test]
 fn hyperband_trains_what_algorithm_1_trains() {
     let schedule = Brackets::new(81, 3).unwrap();
@@ -113,11 +115,12 @@ fn hyperband_trains_what_algorithm_1_trains() {
     assert_eq!(spent, total);
     dropped.sort_unstable();
     assert_eq!(dropped, (0..begun).collect::<Vec<_>>());
-    // It begins anew, with new configurations.
+    // It starts again with new configurations.
     assert_eq!((run.bracket(), run.next_step().configuration), (0, 143));
 }
 
-/// η = 2, R = 4: bracket 0 begins 4 configurations at 1 epoch and promotes 2. Of 3, failed, 3, NaN the two 3 go on.
+/// η = 2, R = 4: bracket 0 starts 4 configurations at 1 epoch and promotes 2. Of 3, failed, 3, NaN
+/// the two with 3 are promoted.
 #[test]
 fn failed_configurations_are_promoted_last() {
     let mut run = Hyperband::new(Brackets::new(4, 2).unwrap());
@@ -129,10 +132,10 @@ fn failed_configurations_are_promoted_last() {
     assert_eq!((step.configuration, step.from_epoch, step.to_epoch), (0, 1, 2));
     run.tell(None);
     assert_eq!(run.next_step().configuration, 2);
-    assert_eq!(run.tell(None), [2]); // all failed: the earlier one goes on
+    assert_eq!(run.tell(None), [2]); // all failed: the earlier one is promoted
 }
 
-/// Each bracket gets its share n of Σ n of the trials, evenly: within 3 in every run of 143.
+/// Each bracket gets its share n of Σ n of the trials, spread evenly: within 3 in every run of 143.
 #[test]
 fn trials_are_spread_over_brackets_by_the_schedule() {
     let rule = HyperbandRule::new(Brackets::new(81, 3).unwrap());

@@ -4,9 +4,10 @@ use fedbo_strategies::early_stopping::{
     MedianOptions, MedianRule, StoppingRule, TrainedTrial, Training,
 };
 
-use crate::{complete, running, trial};
+use crate::early_stopping_baselines::{complete, running, trial};
 
-/// By hand: averages up to epoch 3 are 2, 4, 1 and 9 (the last trial's one value), their median is 3.
+/// Computed by hand: averages up to epoch 3 are 2, 4, 1 and 9 (the last trial's only value), with
+/// median 3.
 #[test]
 fn the_median_rule_compares_the_best_with_averages() {
     let rule = MedianRule::new(MedianOptions { warmup_epochs: 0, trials_min: 4 });
@@ -20,9 +21,9 @@ fn the_median_rule_compares_the_best_with_averages() {
     ];
     let stops = |values: &[f64]| rule.judge(&running(9, values), &others).stops();
     assert!(stops(&[0.0, 2.9, 1.0]));
-    assert!(!stops(&[3.0, 0.0, 0.0])); // its best counts, and only what is strictly worse stops
+    assert!(!stops(&[3.0, 0.0, 0.0])); // the best counts, and only strictly worse stops
     assert!(!rule.judge(&running(9, &[0.0; 3]), &others[1..]).stops()); // three complete trials
-    // Of an odd number the middle one: 2, 4 and 1.
+    // With an odd number it is the middle one of 2, 4 and 1.
     let three = MedianRule::new(MedianOptions { warmup_epochs: 0, trials_min: 0 });
     let others = &others[..3];
     assert!(three.judge(&running(9, &[1.9, 0.0, 0.0]), others).stops());
@@ -39,4 +40,16 @@ fn the_median_rule_lets_everybody_warm_up() {
     };
     assert_eq!([5, 6, 9].map(stops), [false, true, true]);
     assert!(!MedianRule::default().judge(&running(9, &[0.0; 9]), &others[1..]).stops());
+}
+
+/// Averages of equal values are exactly that value, despite rounding.
+#[test]
+fn a_tie_stops_nobody() {
+    let rule = MedianRule::new(MedianOptions { warmup_epochs: 0, trials_min: 1 });
+    for value in [0.1, 0.7, 1.0, -3.3, 1e300, 1e-300] {
+        for n in 1..50 {
+            let others = [complete(0, &vec![value; n])];
+            assert!(!rule.judge(&running(9, &vec![value; n]), &others).stops(), "{value} {n}");
+        }
+    }
 }

@@ -1,4 +1,4 @@
-//! Small strategies and domains that the tests share.
+//! Small strategies and domains shared by the tests.
 
 use std::sync::Arc;
 
@@ -38,7 +38,7 @@ pub(crate) fn hyperparameters(dim: usize) -> Hyperparameters {
     }
 }
 
-/// Fixed hyperparameters and small searches: fast and without surprises.
+/// Fixed hyperparameters and small searches: fast and predictable.
 pub(crate) fn own(dim: usize) -> ThompsonSettings {
     ThompsonSettings {
         surrogate: SurrogateSettings {
@@ -72,7 +72,7 @@ pub(crate) fn initial(xs: &[f64], f: impl Fn(f64) -> f64) -> Vec<Observation> {
     xs.iter().map(|x| observed(&[*x], Some(f(*x)), Source::Initial)).collect()
 }
 
-/// Asks with nothing running.
+/// Asks without running trials.
 pub(crate) trait AskAlone: Strategy {
     fn dim(&self) -> usize;
 

@@ -1,4 +1,4 @@
-//! The treatment of points that were evaluated or have failed.
+//! Treatment of points that were evaluated or have failed.
 
 use fedbo_optim::{Direct, Function, MultiStart, Points};
 use fedbo_space::{ParameterSpec, Space};
@@ -7,7 +7,7 @@ use fedbo_strategies::{
 };
 use fedbo_testkit::test_stream;
 
-use crate::common::{AskAlone, line, observed, own, ts, unit_box};
+use crate::strategies::common::{AskAlone, line, observed, own, ts, unit_box};
 
 fn strategy(domain: Domain, repeats: Repeats) -> ThompsonSampling {
     let mut settings = own(domain.dim());
@@ -33,8 +33,9 @@ impl Function for Valley {
     }
 }
 
-/// On a box: `Allow` proposes the maximizer again, `Avoid` the next best local maximum and then a random point,
-/// `Randomize` a random point at once; a random point is named as such and is new.
+/// On a box: `Allow` proposes the maximizer again, `Avoid` the next best local maximum and then a
+/// random point, `Randomize` a random point at once. A random point has the source `Random` and is
+/// new.
 #[test]
 fn each_rule_treats_an_evaluated_maximizer_as_documented() {
     let propose = |repeats, evaluated: &[f64]| {
@@ -60,7 +61,7 @@ fn each_rule_treats_an_evaluated_maximizer_as_documented() {
     }
 }
 
-/// A random stand-in names the message that it stands in for.
+/// A random replacement keeps the sender of the replaced message.
 #[test]
 fn a_random_stand_in_keeps_the_sender() {
     let mut strategy = strategy(unit_box(1), Repeats::Randomize);
@@ -71,7 +72,8 @@ fn a_random_stand_in_keeps_the_sender() {
     assert_eq!(found.source, Source::RandomInstead { sender: 3 });
 }
 
-/// A finite domain without repeats is visited point by point, each once, and then is exhausted; `Allow` goes on.
+/// A finite domain without repeats is visited point by point, without duplicates, and then is
+/// exhausted.
 #[test]
 fn a_finite_domain_is_exhausted_after_its_last_point() {
     for repeats in [Repeats::Avoid, Repeats::Randomize] {
@@ -91,7 +93,8 @@ fn a_finite_domain_is_exhausted_after_its_last_point() {
     }
 }
 
-/// An agent of a federation owes a query each round: with every point of its discrete space tried, it tries one again.
+/// An agent of a federation owes a query each round: once every point of its discrete space was
+/// tried, it repeats one.
 #[test]
 fn a_federations_agent_goes_on_when_a_discrete_space_is_used_up() {
     let spec = ParameterSpec::int(1, 4);
@@ -108,8 +111,8 @@ fn a_federations_agent_goes_on_when_a_discrete_space_is_used_up() {
     }
 }
 
-/// With every point of a finite domain evaluated, `Allow` proposes again, except points that failed; if all failed, the
-/// domain is exhausted.
+/// With every point of a finite domain evaluated, `Allow` proposes points again, except failed
+/// ones; if all failed, the domain is exhausted.
 #[test]
 fn allow_repeats_what_succeeded_only() {
     let mut strategy = strategy(line(6), Repeats::Allow);
@@ -130,8 +133,9 @@ fn allow_repeats_what_succeeded_only() {
     );
 }
 
-/// An objective that fails on half of the square and is best beside the border (INV-23): in 30 trials no point is
-/// repeated or lies within 0.01 of a failed one in both coordinates, and nothing is not finite.
+/// An objective that fails on half of the square and is best next to the border (INV-23): in 30
+/// trials no point is repeated or lies within 0.01 of a failed one in both coordinates, and all
+/// numbers are finite.
 #[test]
 fn failed_points_are_not_proposed_again_and_again() {
     for maximizer in [

@@ -1,4 +1,5 @@
-//! Strategies of one party's study: running trials, discrete and mixed spaces, and states that depend on the observations alone.
+//! Strategies of one party's study: running trials, discrete and mixed spaces, and states that
+//! depend only on the observations.
 
 use fedbo_space::{ParameterSpec, Space, Value};
 use fedbo_strategies::{
@@ -9,7 +10,7 @@ use fedbo_strategies::{
 use fedbo_streams::Seed;
 use fedbo_testkit::{test_stream, uniform_points};
 
-use crate::common::{SEED, float, observed, unit_box};
+use crate::strategies::common::{SEED, float, observed, unit_box};
 
 fn int(low: f64, high: f64) -> ParameterSpec {
     ParameterSpec { kind: "int".into(), log: None, ..float(low, high, false) }
@@ -23,7 +24,7 @@ fn space(specs: &[(&str, ParameterSpec)]) -> Space {
     Space::from_specs(specs.iter().map(|(name, spec)| (*name, spec))).unwrap()
 }
 
-/// The strategies with a Gaussian process, for a deterministic or a noisy objective.
+/// Strategies with a Gaussian process, for a deterministic or a noisy objective.
 fn model_based(domain: &Domain, noisy: bool) -> Vec<(&'static str, Box<dyn Strategy>)> {
     let (dim, seed) = (domain.dim(), Seed::new(SEED));
     let domain = || domain.clone();
@@ -53,8 +54,9 @@ fn observations(n: usize) -> Vec<Observation> {
     told.map(|(i, x)| observed(x, (i % 9 != 4).then(|| value(x)), Source::Initial)).collect()
 }
 
-/// Observations told one by one, in random portions or all at once, some of them failed, leave the same state to the last
-/// bit: the same proposals, with and without running trials, and the same predictions.
+/// Observations told one by one, in random batches or all at once, some of them failed, give the
+/// same state to the last bit: the same proposals, with and without running trials, and the same
+/// predictions.
 #[test]
 fn a_state_depends_on_the_order_of_observations_alone() {
     let all = observations(34);
@@ -89,7 +91,8 @@ fn a_state_depends_on_the_order_of_observations_alone() {
     }
 }
 
-/// The posterior sees the hyperparameters of a schedule, counts its fits, and falls back where a fit cannot begin.
+/// The posterior uses the hyperparameters of a schedule, counts its fits, and falls back if a fit
+/// cannot start.
 #[test]
 fn scheduled_fits_are_counted_and_fall_back_to_the_initial_hyperparameters() {
     let settings = SurrogateSettings::for_study(2, false);
@@ -100,7 +103,7 @@ fn scheduled_fits_are_counted_and_fall_back_to_the_initial_hyperparameters() {
     for observation in &all {
         surrogate.tell(std::slice::from_ref(observation)).unwrap();
     }
-    // Predictions are in the units of what was told: the data are met but for the noise.
+    // Predictions are in the units of told values: they reproduce the data up to the noise.
     for observation in all.iter().filter(|o| o.value.is_some()) {
         let (median, spread) = surrogate.predict(&observation.unit);
         assert!((median - observation.value.unwrap()).abs() < 0.1);
@@ -110,7 +113,7 @@ fn scheduled_fits_are_counted_and_fall_back_to_the_initial_hyperparameters() {
     assert_eq!((surrogate.len(), surrogate.diagnostics().n_fits), (27, 21));
     assert_eq!(surrogate.diagnostics().n_failed_fits, 0);
     assert_ne!(surrogate.posterior().kernel(), &initial.kernel);
-    settings.standardize = false; // so that squares of outputs overflow
+    settings.standardize = false; // makes squares of outputs overflow
     let mut huge = Surrogate::new(2, settings, None, Seed::new(SEED)).unwrap();
     let value = |i: usize| if i.is_multiple_of(2) { 1e200 } else { -1e200 };
     for (i, o) in all.iter().enumerate().take(4) {
@@ -120,8 +123,8 @@ fn scheduled_fits_are_counted_and_fall_back_to_the_initial_hyperparameters() {
     assert_eq!(huge.posterior().kernel(), &initial.kernel);
 }
 
-/// Eight queries in a row, each with all earlier ones still running, on a box and on a small discrete space: none is
-/// proposed twice, and in the box the deterministic strategies spread them.
+/// Five queries in a row, each with all earlier ones still running, on a box and on a small
+/// discrete space: no point is proposed twice.
 #[test]
 fn running_trials_are_never_proposed_again() {
     for space in [
@@ -145,8 +148,8 @@ fn running_trials_are_never_proposed_again() {
     }
 }
 
-/// Every strategy visits each of 12 points once, some running and some failed, and then says that none is left; with
-/// repeats allowed, and failures aside, it goes on.
+/// Every strategy visits each of 12 points once, some running and some failed, and then reports
+/// that none is left. With repeats allowed and without failures it continues.
 #[test]
 fn a_discrete_space_is_used_up() {
     let small = space(&[("x", int(1.0, 4.0)), ("y", choices(&["a", "b", "c"]))]);
@@ -177,7 +180,7 @@ fn a_discrete_space_is_used_up() {
     }
 }
 
-/// The last of 30 000 points is found though chance would hardly hit it.
+/// The last of 30 000 points is found, although random draws would hardly hit it.
 #[test]
 fn the_last_point_is_found_by_enumeration() {
     let wide = space(&[("x", int(1.0, 30_000.0))]);
@@ -192,9 +195,9 @@ fn the_last_point_is_found_by_enumeration() {
     assert!((found.unit[0] - unit(777)[0]).abs() < 1e-9);
 }
 
-/// One choice of three, a logarithmic float and an integer, each choice with its own optimum: after 6 random trials and 30
-/// queries the model-based strategies end within 0.001 of the best value in the median of 5 runs; random search ends
-/// within 0.4.
+/// One choice of three, a logarithmic float and an integer, each choice with its own optimum: after
+/// 6 random trials and 30 queries the model-based strategies end within 0.001 of the best value in
+/// the median of 5 runs.
 #[test]
 fn mixed_spaces_converge() {
     let mixed = space(&[
@@ -240,7 +243,7 @@ fn mixed_spaces_converge() {
     }
 }
 
-/// Sobol search goes on with the sequence: two strategies told differently propose the same as many trials later.
+/// Sobol search continues the sequence: told and running trials advance it alike.
 #[test]
 fn sobol_search_counts_told_and_running_trials() {
     let square = space(&[("x", float(0.0, 1.0, false)), ("y", float(0.0, 1.0, false))]);

@@ -1,4 +1,4 @@
-//! The surrogate: observations in any portions, refits on schedule, failures apart.
+//! The surrogate: observations in any batches, refits on schedule, separate failures.
 
 use fedbo_gp::{Family, FitCriterion, FitOptions, GpError, Hyperparameters, Kernel, Prior};
 use fedbo_optim::{LbfgsbOptions, Points};
@@ -8,7 +8,7 @@ use fedbo_strategies::{
 use fedbo_streams::Seed;
 use fedbo_testkit::{test_stream, uniform_points};
 
-use crate::common::{SEED, hyperparameters, observed};
+use crate::strategies::common::{SEED, hyperparameters, observed};
 
 fn settings(hyperparameters: HyperparameterPolicy, standardize: bool) -> SurrogateSettings {
     SurrogateSettings { hyperparameters, standardize, sampler: OwnSampler::Exact(Prior::default()) }
@@ -41,8 +41,9 @@ fn means(surrogate: &Surrogate, at: &Points) -> Vec<f64> {
     at.rows().map(|x| surrogate.posterior().mean_variance(x).0).collect()
 }
 
-/// With fixed hyperparameters, 30 observations told one by one, in portions or all at once give posterior means that
-/// agree to 1e-8 (noise variance 1e-4, so errors are amplified 1e4 times at most); one observation less is seen.
+/// With fixed hyperparameters, 30 observations told one by one, in batches or all at once give
+/// posterior means that agree to 1e-8 (noise variance 1e-4, so errors are amplified at most 1e4
+/// times). One observation less makes a larger difference.
 #[test]
 fn portions_do_not_matter() {
     let at = uniform_points(20, 2, &mut test_stream(2));
@@ -91,7 +92,8 @@ fn refits_happen_on_schedule() {
     }
 }
 
-/// Observations told at once that pass several marks of a schedule cause one fit; failed trials count for none.
+/// Observations told at once that pass several counts of a schedule cause one fit; failed trials do
+/// not count.
 #[test]
 fn a_portion_causes_one_fit_at_most() {
     let mut surrogate = fitted(Refit::At(vec![3, 9, 14]), true);
@@ -103,8 +105,8 @@ fn a_portion_causes_one_fit_at_most() {
     assert_eq!((surrogate.diagnostics().n_fits, surrogate.len()), (1, 10));
 }
 
-/// A fit that cannot begin (raw outputs whose squares overflow) is counted and leaves the hyperparameters; a fit that can
-/// is not counted as failed.
+/// A fit that cannot start (squares of raw outputs overflow) is counted and keeps the
+/// hyperparameters; a fit that succeeds is not counted as failed.
 #[test]
 fn failed_fits_are_counted() {
     let mut surrogate = fitted(Refit::Every(1), false);
@@ -123,7 +125,8 @@ fn failed_fits_are_counted() {
     assert_ne!(fine.posterior().kernel(), &hyperparameters(2).kernel);
 }
 
-/// NaN and infinite values are failures (INV-23): kept apart, never scaled with, and the posterior stays what it was.
+/// NaN and infinite values are failures (INV-23): they are kept apart and never used for scaling,
+/// and the posterior does not change.
 #[test]
 fn values_that_are_not_finite_count_as_failures() {
     let at = uniform_points(5, 2, &mut test_stream(2));
@@ -138,7 +141,7 @@ fn values_that_are_not_finite_count_as_failures() {
     assert!(surrogate.outputs().iter().all(|y| y.is_finite()));
 }
 
-/// An input that is not finite is a typed error that changes nothing: the next observation is taken as if it had not been.
+/// A non-finite input is a typed error without any effect on later observations.
 #[test]
 fn a_refused_portion_changes_nothing() {
     let at = uniform_points(5, 2, &mut test_stream(2));
@@ -162,8 +165,9 @@ fn a_refused_portion_changes_nothing() {
     assert_eq!(told(true), told(false));
 }
 
-/// `tell` is a typed error where no posterior can be built (a signal variance so large that two equal inputs have no
-/// factor), for one observation or several, and leaves the observations and the posterior in step.
+/// `tell` returns a typed error if no posterior can be built (a signal variance so large that two
+/// equal inputs have no factor), for one observation or several, and keeps the observations
+/// consistent with the posterior.
 #[test]
 fn a_failed_posterior_changes_nothing() {
     let policy = HyperparameterPolicy::Fixed(Hyperparameters {
@@ -181,8 +185,9 @@ fn a_failed_posterior_changes_nothing() {
     }
 }
 
-/// 5,600 observations told in any portions give the same posterior to the last bit. It is conditioned on fewer than 4,000, the best among
-/// them, and predicts what it was not told.
+/// 5,600 observations told in any batches give the same posterior to the last bit. It is
+/// conditioned on fewer than 4,000 observations, including the best one, and predicts values that
+/// were not told.
 #[test]
 fn some_of_very_many_observations_stand_for_all() {
     let n = 5_600;
@@ -214,7 +219,8 @@ fn some_of_very_many_observations_stand_for_all() {
     }
 }
 
-/// With noise the best of very many observations are those whose means are best, and not those with the most fortunate noise.
+/// With noise the best of very many observations are those with the largest means, not those with
+/// the luckiest noise.
 #[test]
 fn noise_does_not_choose_the_best_of_very_many_observations() {
     let mut stream = test_stream(3);
@@ -225,7 +231,8 @@ fn noise_does_not_choose_the_best_of_very_many_observations() {
         points.rows().zip(&outputs).map(|(x, y)| observed(x, Some(*y), Source::Own)).collect();
     let mut surrogate = surrogate(SurrogateSettings::for_study(2, true));
     surrogate.tell(&all).unwrap();
-    // The best 1,000 of the first 5,500 are those less than 0.091 from the maximum; the others are one in 4.5.
+    // The best 1,000 of the first 5,500 are those less than 0.091 from the maximum; of the others,
+    // one in 4.5 is chosen.
     let is_near = |x: &&[f64]| (x[0] - 0.3).abs() < 0.12;
     let n_near = surrogate.posterior().inputs().rows().filter(is_near).count();
     assert!(n_near > 1_000, "{n_near}");

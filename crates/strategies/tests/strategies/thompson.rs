@@ -11,7 +11,7 @@ use fedbo_strategies::{
 use fedbo_streams::Seed;
 use fedbo_testkit::{test_stream, uniform_points};
 
-use crate::common::{AskAlone, SEED, line, observed, own, ts, unit_box};
+use crate::strategies::common::{AskAlone, SEED, line, observed, own, ts, unit_box};
 
 /// Branin on the unit square, to be maximized; its maximum is −0.397887.
 fn branin(u: &[f64]) -> f64 {
@@ -20,9 +20,9 @@ fn branin(u: &[f64]) -> f64 {
     -(bend * bend + 10.0 * (1.0 - 1.0 / (8.0 * PI)) * a.cos() + 10.0)
 }
 
-/// With default settings, 4 equal initial points and 30 queries, Thompson sampling ends with a better value on Branin
-/// than random search in at least 17 of 20 paired runs (p = 0.0013 if neither were better), by the median below 0.3
-/// from the maximum.
+/// With default settings, 4 equal initial points and 30 queries, Thompson sampling finds a better
+/// value on Branin than random search in at least 17 of 20 paired runs (p = 0.0013 if neither were
+/// better). The median distance from the maximum is below 0.3.
 #[test]
 fn thompson_sampling_beats_random_search_on_branin() {
     let (mut n_better, mut regrets) = (0, Vec::new());
@@ -71,7 +71,7 @@ fn proposals_lie_in_the_finite_domain() {
     }
 }
 
-/// `ask` reads state only: asking leaves the next answer as it was.
+/// `ask` does not change state: an equal stream gives the same answer again.
 #[test]
 fn asking_changes_nothing() {
     let mut strategy = ts(unit_box(2), own(2));
@@ -81,8 +81,9 @@ fn asking_changes_nothing() {
     assert_eq!(strategy.ask_alone(&mut test_stream(4)).unwrap(), first);
 }
 
-/// With [`OwnQuery::LogEi`], own queries are those of the strategy of this name, to the bit: from one observation on, while others run,
-/// and on a discrete domain. Functions of others are maximized as before, and samples of the posterior are other queries.
+/// With [`OwnQuery::LogEi`], own queries are identical to those of the log-ei strategy: with any
+/// number of observations, with running trials, and on a discrete domain. Queries by posterior
+/// samples are different.
 #[test]
 fn own_queries_by_log_expected_improvement_are_those_of_its_strategy() {
     for (domain, dim) in [(unit_box(2), 2), (line(21), 1)] {
@@ -115,7 +116,7 @@ fn own_queries_by_log_expected_improvement_are_those_of_its_strategy() {
     }
 }
 
-/// A rule of own queries that averages over nothing is refused.
+/// A rule of own queries with zero fantasies is refused.
 #[test]
 fn own_queries_without_fantasies_are_refused() {
     let none = LogEiSettings { n_fantasies: 0, ..LogEiSettings::for_study(2, false) };

@@ -1,4 +1,5 @@
-//! The archive of a federation's releases: a file that its operator publishes and later parties start from.
+//! The archive of a federation's releases: a file that its operator publishes and later parties
+//! start from.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,14 +8,14 @@ use fedbo_space::{Direction, ParameterSpec};
 use fedbo_strategies::ReleasedFunction;
 use serde::{Deserialize, Serialize};
 
-/// The name of the format, with which the file begins, so that another file is recognised as such.
+/// Name of the format, at the beginning of the file, which identifies an archive.
 const FORMAT: &str = "fedbo archive of releases";
-/// Version of its layout.
+/// Version of the file layout.
 const VERSION: u32 = 1;
-/// Bytes of an archive at most.
+/// Maximum size of an archive in bytes.
 const BYTES_MAX: u64 = 512 << 20;
 
-/// The releases of a finished federation, as it hands them on. Everything in the archive was public before.
+/// The releases of a finished federation. Everything in the archive was already public.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ReleaseArchive {
@@ -22,17 +23,17 @@ pub struct ReleaseArchive {
     version: u32,
     /// The federation's name.
     pub federation: String,
-    /// The direction in which values were better.
+    /// The direction of optimization.
     pub direction: Direction,
-    /// Its space, in order.
+    /// Its parameters, in order.
     pub space: Vec<ArchivedParameter>,
-    /// The protection of its agents, in words. Nothing that is done with the archive costs further privacy.
+    /// Description of the agents' protection. Any use of the archive costs no further privacy.
     pub privacy: String,
-    /// Number of releases that it is made of.
+    /// Number of releases in the archive.
     pub n_releases: u64,
-    /// The head of its ledger at the end.
+    /// Head of the federation's ledger at the end.
     pub ledger_head: String,
-    /// The function that the releases stand for.
+    /// The function that the releases represent.
     pub function: ReleasedFunction,
 }
 
@@ -46,7 +47,7 @@ pub struct ArchivedParameter {
     pub spec: ParameterSpec,
 }
 
-/// The reason why an archive cannot be used.
+/// Reason why an archive cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ArchiveError {
     /// The file cannot be read.
@@ -57,16 +58,16 @@ pub enum ArchiveError {
         /// The operating system's error message.
         cause: String,
     },
-    /// It is no archive.
-    #[error("{}: no archive of releases ({message}); fedbo privacy archive writes one", path.display())]
+    /// The file is not an archive.
+    #[error("{}: not an archive of releases ({message}); create one with fedbo privacy archive", path.display())]
     NotAnArchive {
         /// The file.
         path: PathBuf,
         /// The mismatch, in words.
         message: String,
     },
-    /// It was written by a later version.
-    #[error("{}: an archive of version {found}; this program reads version {VERSION}: take a newer one", path.display())]
+    /// A later version of the program wrote the file.
+    #[error("{}: the archive has version {found}, and this program reads version {VERSION}; use a newer program", path.display())]
     Version {
         /// The file.
         path: PathBuf,
@@ -76,7 +77,7 @@ pub enum ArchiveError {
 }
 
 impl ReleaseArchive {
-    /// An archive of this version.
+    /// Creates an archive of the current version.
     pub fn new(
         federation: String,
         direction: Direction,
@@ -108,7 +109,7 @@ impl ReleaseArchive {
     /// Reads an archive.
     ///
     /// # Errors
-    /// If the file cannot be read, or is no archive of a version that this program knows.
+    /// If the file cannot be read, is too large, or is not an archive of a known version.
     pub fn read(path: &Path) -> Result<Self, ArchiveError> {
         let unreadable = |cause: std::io::Error| ArchiveError::Read {
             path: path.to_owned(),
@@ -117,7 +118,7 @@ impl ReleaseArchive {
         let none = |message: String| ArchiveError::NotAnArchive { path: path.to_owned(), message };
         let size = fs::metadata(path).map_err(unreadable)?.len();
         if size > BYTES_MAX {
-            return Err(none(format!("{size} bytes, of at most {BYTES_MAX}")));
+            return Err(none(format!("{size} bytes, expected at most {BYTES_MAX}")));
         }
         let text = fs::read_to_string(path).map_err(unreadable)?;
         #[derive(Deserialize)]

@@ -1,4 +1,4 @@
-//! The keys in which two descriptions of the same thing differ: the stored one, and a file that has changed since.
+//! The differing keys of two descriptions: the stored one, and a file that has changed since.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -9,13 +9,13 @@ use serde::Serialize;
 
 use crate::toml_file::{TomlFile, differing_excerpts, format_key_path, shown};
 
-/// Changed keys that a message names; the others are counted.
+/// Maximum number of changed keys that a message names. The others are counted.
 const NAMED: usize = 3;
 
-/// The content of a description, key by key as the keys stand in a file.
+/// The content of a description, key by key, in file notation.
 ///
-/// A key that one of two descriptions does not have at all is not compared: a key behind which others stand comes before
-/// them and says which there are. One that a file leaves out has no value.
+/// A key that one of the two descriptions does not have at all is not compared. A key with keys
+/// below it comes before them and lists them. A key that a file omits has no value.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Keys(Vec<Entry>);
 
@@ -27,12 +27,13 @@ struct Entry {
 }
 
 impl Keys {
-    /// Adds a key at its path with its value as it would be written.
+    /// Adds a key at its path, with its value as a file would spell it.
     pub fn push<V: Serialize>(&mut self, path: &[&str], value: V) {
         self.push_as(&format_key_path(path), path, value);
     }
 
-    /// The same for a key that messages call otherwise than its path does: a player by its name.
+    /// Same as [`Keys::push`], for a key that messages name differently from its path: a player by
+    /// its name.
     pub fn push_as<V: Serialize>(&mut self, key: &str, path: &[&str], value: V) {
         let value = serde_json::to_value(value).unwrap_or_default();
         self.0.push(Entry {
@@ -42,7 +43,7 @@ impl Keys {
         });
     }
 
-    /// Adds the keys of a parameter's table. Keys that say the default mean the same as none.
+    /// Adds the keys of a parameter's table. A key with the default value counts as absent.
     pub fn push_parameter(&mut self, key: &str, path: &[&str], spec: &ParameterSpec) {
         let is_int = spec.kind == "int";
         let number = |number: Option<f64>| {
@@ -71,8 +72,10 @@ impl Keys {
 }
 
 impl Keys {
-    /// Returns the keys of tables that nobody has checked. Whole numbers are the same with a decimal point and without;
-    /// tables in a list are called by their names.
+    /// Returns the keys of unchecked tables.
+    ///
+    /// Whole numbers are equal with and without a decimal point. Tables in a list are addressed by
+    /// their names.
     fn of_tables(tables: &serde_json::Value) -> Self {
         let mut keys = Self::default();
         keys.push_tables("", &[], tables);
@@ -117,7 +120,7 @@ impl Keys {
     }
 }
 
-/// A value in one form for all ways to write it.
+/// Normalizes a value, so that different notations compare equal.
 fn same_form(value: &serde_json::Value) -> serde_json::Value {
     match value {
         serde_json::Value::Number(number) => {
@@ -134,28 +137,29 @@ fn same_form(value: &serde_json::Value) -> serde_json::Value {
 /// One key that differs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
-    /// The key, with the tables that it stands in.
+    /// The key, with its parent tables.
     pub key: String,
-    /// The stored value; nothing if there is none.
+    /// The stored value, if any.
     pub stored: Option<String>,
-    /// The value that is given instead; nothing if there is none.
+    /// The given value, if any.
     pub given: Option<String>,
     path: Vec<String>,
     line: Option<usize>,
 }
 
-/// The keys in which a description differs from the stored one, at least one of them.
+/// The differing keys of a description and the stored one. There is at least one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Changes {
-    /// The name of what holds the stored one: `the stored study`.
+    /// The holder of the stored description, with its article: `the stored study`.
     stored_in: &'static str,
     file: Option<PathBuf>,
     all: Vec<Change>,
 }
 
 impl Changes {
-    /// The keys that differ, in the order of `stored`; none if there is no such key. `stored_in` names what is stored, with
-    /// its article.
+    /// Returns the differing keys in the order of `stored`, or `None` if there are none.
+    ///
+    /// `stored_in` names the stored description, with its article.
     pub fn between(stored: &Keys, given: &Keys, stored_in: &'static str) -> Option<Self> {
         let by_key: BTreeMap<&str, &Entry> =
             given.0.iter().map(|entry| (entry.key.as_str(), entry)).collect();
@@ -173,7 +177,7 @@ impl Changes {
         (!all.is_empty()).then_some(Self { stored_in, file: None, all })
     }
 
-    /// The keys in which tables of two files differ, as they were read, also those that one of them lacks.
+    /// Compares the tables of two files as read, including keys that one of them lacks.
     pub fn between_tables(
         stored: &serde_json::Value,
         given: &serde_json::Value,
@@ -185,7 +189,7 @@ impl Changes {
         Self::between(&stored, &given, stored_in)
     }
 
-    /// A single key that differs, with both values as they are to be read.
+    /// A single differing key, with both values as they are displayed.
     pub fn of_key(
         path: &[&str],
         stored: Option<String>,
@@ -205,7 +209,7 @@ impl Changes {
         }
     }
 
-    /// With the lines in the file that the given description was read from.
+    /// Adds the line numbers of the file that the given description was read from.
     #[must_use]
     pub fn located(mut self, file: &TomlFile) -> Self {
         for change in &mut self.all {
@@ -223,7 +227,8 @@ impl Changes {
 }
 
 impl fmt::Display for Changes {
-    /// `space.lr.high is 0.1 in study.toml:14, the stored study has 0.2; ...`, the first keys alone if there are many.
+    /// `space.lr.high is 0.1 in study.toml:14, the stored study has 0.2; ...`, only the first keys
+    /// if there are many.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, change) in self.all.iter().take(NAMED).enumerate() {
             if index > 0 {
@@ -232,7 +237,7 @@ impl fmt::Display for Changes {
             let file = match (&self.file, change.line) {
                 (Some(file), Some(line)) => format!("{}:{line}", file.display()),
                 (Some(file), None) => file.display().to_string(),
-                (None, _) => "what is given".to_owned(),
+                (None, _) => "the given settings".to_owned(),
             };
             let (given, stored) = match (&change.given, &change.stored) {
                 (Some(given), Some(stored)) => {
@@ -300,7 +305,7 @@ mod tests {
         let changes = Changes::between(&keys(&one), &keys(&two), "the stored study").unwrap();
         assert_eq!(
             changes.to_string(),
-            "space is [\"a\",\"b\"] in what is given, the stored study has [\"a\"]"
+            "space is [\"a\",\"b\"] in the given settings, the stored study has [\"a\"]"
         );
     }
 

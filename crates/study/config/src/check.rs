@@ -1,4 +1,4 @@
-//! Checks of single values, in words that name the key, what stands there and the way out.
+//! Checks of single values. Errors name the key, the value found and a remedy.
 
 use std::collections::BTreeMap;
 
@@ -8,10 +8,10 @@ use fedbo_strategies::{StrategyError, UcbMultiplier, in_words};
 
 use super::toml_file::{FileError, TomlFile, nearest};
 
-/// Most characters of a name.
+/// Maximum number of characters of a name.
 pub const NAME_CHARS_MAX: usize = 100;
 
-/// Returns true if a name can be a folder's, and leads nowhere else.
+/// Returns true if a name is usable as the name of a folder and cannot lead outside its parent.
 pub fn is_folder_name(name: &str) -> bool {
     !name.trim().is_empty()
         && name.chars().count() <= NAME_CHARS_MAX
@@ -19,10 +19,10 @@ pub fn is_folder_name(name: &str) -> bool {
         && !name.chars().any(|c| c.is_control() || c == '/' || c == '\\')
 }
 
-/// Checks parts of a file and says where they stand.
+/// Checks parts of a file and reports their places.
 ///
-/// A method takes the path of the key (names of tables and keys, indices as numbers) and what was read there, and returns
-/// what it means.
+/// A method takes the path of the key (names of tables and keys, indices as numbers) and the value
+/// read there. It returns the meaning of the value.
 #[derive(Clone, Copy, Debug)]
 pub struct Check<'a> {
     /// The file that the values were read from.
@@ -30,15 +30,15 @@ pub struct Check<'a> {
 }
 
 impl<'a> Check<'a> {
-    /// Checks of values from this file.
+    /// Creates checks of values from this file.
     pub fn new(file: &'a TomlFile) -> Self {
         Self { file }
     }
 
-    /// The meaning of a word, none if it is not given.
+    /// Returns the meaning of a word, or `None` if it is not given.
     ///
     /// # Errors
-    /// If it is none of the known words; the most similar one is suggested.
+    /// If the word is unknown. The error suggests the most similar known word.
     pub fn word<T: Copy>(
         &self,
         path: &[&str],
@@ -60,10 +60,10 @@ impl<'a> Check<'a> {
         Err(self.file.value_error(path, expected))
     }
 
-    /// A whole number from 1 to `max`.
+    /// Checks that a value is a whole number from 1 to `max`.
     ///
     /// # Errors
-    /// If it is not.
+    /// If it is outside this range.
     pub fn count(&self, path: &[&str], given: usize, max: usize) -> Result<usize, FileError> {
         if (1..=max).contains(&given) {
             Ok(given)
@@ -73,10 +73,10 @@ impl<'a> Check<'a> {
         }
     }
 
-    /// A finite number above 0.
+    /// Checks that a number is finite and above 0.
     ///
     /// # Errors
-    /// If it is not, or too small to be held at full precision.
+    /// If it is not, or if it is subnormal and so cannot be held at full precision.
     pub fn positive(&self, path: &[&str], given: f64) -> Result<f64, FileError> {
         if given.is_normal() && given > 0.0 {
             Ok(given)
@@ -86,10 +86,10 @@ impl<'a> Check<'a> {
         }
     }
 
-    /// A setting that an algorithm has checked.
+    /// Passes on a setting that an algorithm has checked.
     ///
     /// # Errors
-    /// The algorithm's, at the key's place.
+    /// The algorithm's error, at the place of the key.
     pub fn setting<T>(
         &self,
         path: &[&str],
@@ -101,7 +101,7 @@ impl<'a> Check<'a> {
         })
     }
 
-    /// Makes sure that a name can be that of a folder.
+    /// Checks that a name is usable as the name of a folder.
     ///
     /// # Errors
     /// If it is empty or too long, has a slash or a control character, or begins with a dot or a dash.
@@ -110,15 +110,15 @@ impl<'a> Check<'a> {
             return Ok(());
         }
         let expected = format!(
-            "a name that can be a folder's: 1 to {NAME_CHARS_MAX} characters, no slash, no dot or dash in front"
+            "a name that is valid for a folder: 1 to {NAME_CHARS_MAX} characters, no slash, no leading dot or dash"
         );
         Err(self.file.value_error(path, expected))
     }
 
-    /// The family of kernels that a word names, none if it is not given.
+    /// Returns the named family of kernels, or `None` if no name is given.
     ///
     /// # Errors
-    /// If the word names none.
+    /// If the name is unknown.
     pub fn family(&self, path: &[&str], given: Option<&str>) -> Result<Option<Family>, FileError> {
         let known = [
             ("matern-5/2", Family::Matern52),
@@ -131,7 +131,7 @@ impl<'a> Check<'a> {
     /// β_t of a federation; the constant 1 if it is not given.
     ///
     /// # Errors
-    /// If it is neither a constant nor that of theorem 1.
+    /// If it is neither a constant nor the multiplier of theorem 1.
     pub fn ucb_multiplier(
         &self,
         path: &[&str],
@@ -143,10 +143,10 @@ impl<'a> Check<'a> {
         }
     }
 
-    /// The space of the tables `[path.NAME]`, its parameters in the file's order.
+    /// The space of the tables `[path.NAME]`, with parameters in file order.
     ///
     /// # Errors
-    /// If there is no parameter, or one that cannot be used.
+    /// If there is no parameter, or if a parameter is invalid.
     pub fn space(
         &self,
         path: &[&str],
@@ -232,7 +232,7 @@ mod tests {
         ];
         let begins = [
             "example.toml, line 3: count = 0, expected a whole number from 1 to 9",
-            "example.toml, line 1: name = \"../up\", expected a name that can be a folder's",
+            "example.toml, line 1: name = \"../up\", expected a name that is valid for a folder",
             "example.toml, line 4: ucb_multiplier = \"logarithmic\", expected a number, or { norm_bound",
             "example.toml, line 1: ucb_multiplier = -1, expected a finite number of at least 0",
         ];
@@ -274,7 +274,7 @@ mod tests {
         };
         let fitted = policy("").expect("the default");
         assert!(matches!(fitted, HyperparameterPolicy::Fitted { .. }));
-        let fixed = policy("[surrogate]\nlengthscale = [0.1, 0.2]").expect("one a coordinate");
+        let fixed = policy("[surrogate]\nlengthscale = [0.1, 0.2]").expect("one per coordinate");
         assert!(matches!(fixed, HyperparameterPolicy::Fixed(_)));
         let short = policy("[surrogate]\nlengthscale = [0.1]").expect_err("one for two");
         assert!(short.to_string().contains("2 numbers"), "{short}");

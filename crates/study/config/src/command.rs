@@ -14,19 +14,20 @@ use super::toml_file::{FileError, format_key_path};
 /// The keys of a table that describe a command.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CommandKeys<'a> {
-    /// `command`: the program and its arguments; `{x}` stands for the value of parameter x.
+    /// `command`: the program and its arguments; `{x}` is replaced by the value of parameter x.
     pub command: &'a [String],
-    /// `directory`: where the command runs, relative to the file's folder, which is also the default.
+    /// `directory`: working directory of the command, relative to the file's folder, which is the
+    /// default.
     pub directory: Option<&'a Path>,
-    /// `timeout_s`: seconds that a trial may take; none for no limit.
+    /// `timeout_s`: maximum duration of a trial in seconds; no limit if absent.
     pub timeout_s: Option<f64>,
 }
 
 impl Check<'_> {
-    /// A time limit; none if it is not given.
+    /// Returns the time limit, or `None` if it is not given.
     ///
     /// # Errors
-    /// If it is not above 0, or too long to be counted.
+    /// If it is not above 0, or too long to be represented.
     pub fn timeout(
         &self,
         path: &[&str],
@@ -40,16 +41,19 @@ impl Check<'_> {
             let expected = "a number of seconds above 0 (leave the key out for no limit)";
             return Err(self.file.value_error(path, expected));
         }
-        // A billionth of a second at least, as zero would mean that no time is left.
+        // At least one nanosecond, since zero would mean that no time is left.
         Ok(Some(Duration::from_secs_f64(seconds).max(Duration::from_nanos(1))))
     }
 
-    /// The command that the keys `command`, `directory` and `timeout_s` of a table describe, checked against the space and
-    /// against what is installed. `owner` begins the message of an error (`agent "north"`); empty, the table does.
+    /// Returns the command given by the keys `command`, `directory` and `timeout_s` of a table,
+    /// checked against the space and the installed programs.
+    ///
+    /// An error message begins with `owner` (`agent "north"`), or with the table if `owner` is
+    /// empty.
     ///
     /// # Errors
-    /// If the program is not there, a placeholder names no parameter, a text would be run as code (INV-24), the directory is none,
-    /// or the time limit is not above 0.
+    /// If the program does not exist, a placeholder names no parameter, a text would be run as code
+    /// (INV-24), the directory is not one, or the time limit is not above 0.
     pub fn command(
         &self,
         table: &[&str],
@@ -60,7 +64,7 @@ impl Check<'_> {
         self.program(table, owner, given, &Placeholder::of(space))
     }
 
-    /// The same for a command whose placeholders are these.
+    /// Same as [`Check::command`], for a command with these placeholders.
     ///
     /// # Errors
     /// As for [`Check::command`].

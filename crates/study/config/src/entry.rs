@@ -1,11 +1,11 @@
-//! Entries that may be written in several ways: a number or a list, a number or a small table.
+//! Entries with several notations: a number or a list, a number or a small table.
 
 use std::fmt;
 
 use serde::de::{Error, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-/// A length scale, or the law of one.
+/// A length scale, or its distribution.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum LengthscaleEntry {
     /// The same for every feature.
@@ -39,9 +39,9 @@ pub enum WordOrNumbers {
     List(Vec<f64>),
 }
 
-/// A value that may be written in several ways, before it is known which of them are welcome.
+/// A value in any of the notations, before the target type restricts them.
 ///
-/// Serde's own untagged enums do not say which of the forms was meant and what is wrong with it.
+/// Errors of serde's own untagged enums do not name the form that was meant or its mistake.
 enum UntypedValue {
     Word(String),
     Number(f64),
@@ -49,7 +49,10 @@ enum UntypedValue {
     Pair(f64, f64),
 }
 
-/// Reads a [`UntypedValue`] value; `expecting` completes "expected ..", `keys` are those of a table with two numbers.
+/// Reads an [`UntypedValue`].
+///
+/// `expecting` completes the message "expected ..". `keys` are the keys of a table with two
+/// numbers.
 struct UntypedValueVisitor {
     expecting: &'static str,
     keys: Option<[&'static str; 2]>,

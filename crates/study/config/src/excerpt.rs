@@ -1,4 +1,4 @@
-//! The line of a file that an error is about, with carets under what is wrong.
+//! An excerpt of a file: the line of an error, with carets under the error.
 
 use std::ops::Range;
 use std::path::Path;
@@ -6,12 +6,13 @@ use std::path::Path;
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
 use fedbo_postgres::masked;
 
-/// Columns that an excerpt may take; a longer line is cut around the carets.
+/// Maximum width of an excerpt in columns. A longer line is cut around the carets.
 const WIDTH: usize = 110;
-/// Bytes on either side of the carets that the renderer is given of a line that is far too long.
+/// Bytes on either side of the carets that are passed to the renderer for a very long line.
 const AROUND: usize = 2_000;
 
-/// The first line of `span` in `text` as plain text, without passwords and characters that a terminal would obey:
+/// Returns the first line of `span` in `text` as plain text, without passwords and terminal control
+/// characters:
 ///
 /// ```text
 ///  --> study.toml:14:8
@@ -42,7 +43,8 @@ pub(crate) fn excerpt(path: &Path, text: &str, span: &Range<usize>) -> String {
     format!("{indent}--> {place}:{number}:{column}\n{}", lines.join("\n"))
 }
 
-/// A character that stands for one that the renderer would pass on to a terminal that obeys it; it takes as many bytes.
+/// Replaces a character that the renderer would pass on and a terminal would obey. The replacement
+/// has the same length in bytes.
 fn inert(c: char) -> char {
     match c {
         '\u{80}'..='\u{9f}' | '\u{61c}' => '\u{b7}',
@@ -51,7 +53,7 @@ fn inert(c: char) -> char {
     }
 }
 
-/// The line as it may be shown, and where the marked part is in it.
+/// Returns the line without passwords, and the marked range in it.
 fn without_passwords(line: &str, marked: &Range<usize>) -> (String, Range<usize>) {
     let shown = masked(line);
     let pairs = line.char_indices().zip(shown.chars());
@@ -69,7 +71,7 @@ fn without_passwords(line: &str, marked: &Range<usize>) -> (String, Range<usize>
     (shown, marked)
 }
 
-/// The part of a very long line around what is marked.
+/// Cuts a very long line around the marked range.
 fn cut<'a>(line: &'a str, marked: &Range<usize>) -> (&'a str, Range<usize>) {
     let start = floor(line, marked.start);
     let end = floor(line, marked.end).clamp(start, floor(line, start + AROUND));
@@ -77,7 +79,7 @@ fn cut<'a>(line: &'a str, marked: &Range<usize>) -> (&'a str, Range<usize>) {
     (&line[from..to], start - from..end - from)
 }
 
-/// The last place of a text at or before `at` where a character begins, or its end.
+/// The last character boundary at or before `at`, or the end of the text.
 fn floor(text: &str, at: usize) -> usize {
     text.floor_char_boundary(at)
 }

@@ -1,8 +1,9 @@
-//! Users' files: TOML as plain data, checks of its parts, and errors that point into it.
+//! Users' TOML files: plain data, checks of shared parts, and errors that point into the file.
 //!
-//! Decides what the parts that several files share may look like, and how an error names its place and a way out. Which
-//! tables a file has, and what they mean together, is decided by the crate that reads it. Start at [`TomlFile`], then
-//! [`Check`]; what has changed since something was stored is said by [`Changes`].
+//! This crate defines the form of the parts that several files share, and how an error names its
+//! place and a remedy. The crate that reads a file defines the tables of the file and what they
+//! mean together. Start at [`TomlFile`], then [`Check`]. [`Changes`] lists the differences between
+//! a file and a stored version.
 
 mod archive;
 mod changes;

@@ -1,4 +1,4 @@
-//! Options of a registry's entry, read from a table that has other keys as well.
+//! Options of a registry entry, read from a table that also has other keys.
 
 use fedbo_strategies::{ReadOptions, Registered, in_words, keys_of};
 use serde::Serialize;
@@ -6,23 +6,24 @@ use serde::de::DeserializeOwned;
 
 use crate::toml_file::{FileError, TomlFile};
 
-/// A table of a file that names an entry of a registry and has its options: `[strategy]`, `[early_stopping]`.
+/// A table with the name and options of a registry entry: `[strategy]`, `[early_stopping]`.
 #[derive(Clone, Copy, Debug)]
 pub struct TableOptions<'a> {
     /// The file.
     pub file: &'a TomlFile,
     /// The table.
     pub table: &'static str,
-    /// The keys that are no options, the first of which names the entry.
+    /// The keys that are not options. The first one names the entry.
     pub keys: &'static [&'static str],
 }
 
 impl TableOptions<'_> {
-    /// Makes sure that every key is one of the table's own or an option of one of the entries. An answer lists those of `chosen`,
-    /// where it is known.
+    /// Checks that every key is one of the table's own or an option of one of the entries.
+    ///
+    /// The error lists the keys of `chosen`, or those of all entries if `chosen` is `None`.
     ///
     /// # Errors
-    /// The first key that is neither.
+    /// The first unknown key.
     pub fn check_keys<E: Registered>(
         &self,
         entries: &[E],
@@ -38,10 +39,10 @@ impl TableOptions<'_> {
         Err(self.file.unknown_key(&[self.table, &unknown], &known))
     }
 
-    /// The entry with the options that the table gives.
+    /// Reads the options of the chosen entry.
     ///
     /// # Errors
-    /// If one is that of another entry, or out of range.
+    /// If an option belongs to another entry or is out of range.
     pub fn read<E: Registered>(&self, entries: &[E], chosen: E) -> Result<E, FileError> {
         let (table, file) = (self.table, self.file);
         let given = file.keys_in_order(&[table]);

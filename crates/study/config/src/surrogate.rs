@@ -1,4 +1,4 @@
-//! The table `[surrogate]`: how somebody models an objective of their own.
+//! The table `[surrogate]`: the model of a party's own objective.
 
 use fedbo_gp::{Family, FitOptions, Hyperparameters, Kernel, Prior, default_lengthscale};
 use fedbo_strategies::{HyperparameterPolicy, OwnSampler, Refit, SurrogateSettings};
@@ -16,19 +16,21 @@ pub struct SurrogateTable {
     pub kernel: Option<String>,
     /// True if outputs are standardized; default true.
     pub standardize: Option<bool>,
-    /// Length scale in the unit cube, one or one a coordinate; given, nothing is fitted.
+    /// Length scale in the unit cube, one number or one per coordinate. If given, nothing is
+    /// fitted.
     pub lengthscale: Option<NumberOrList>,
-    /// Signal variance a² beside a given length scale; default 1.
+    /// Signal variance a² used with a given length scale; default 1.
     pub outputscale: Option<f64>,
-    /// Noise variance σ² beside a given length scale; default 1e-4.
+    /// Noise variance σ² used with a given length scale; default 1e-4.
     pub noise_variance: Option<f64>,
 }
 
 impl Check<'_> {
-    /// The surrogate that a table describes, for a space whose cube has `dim` coordinates.
+    /// Returns the surrogate settings of a table, for a space with `dim` unit-cube coordinates.
     ///
     /// # Errors
-    /// If a number is not above 0, there are not `dim` length scales, or a variance is given beside a fit.
+    /// If a number is not above 0, the number of length scales is not `dim`, or a variance is given
+    /// without a length scale.
     pub fn surrogate(
         &self,
         table: &[&str],
@@ -74,7 +76,7 @@ impl Check<'_> {
                     NumberOrList::List(list) if list.len() == dim => list.clone(),
                     NumberOrList::List(_) => {
                         let expected =
-                            format!("a number, or {dim} numbers, one a coordinate of the space");
+                            format!("a number, or {dim} numbers, one per coordinate of the space");
                         return Err(self.file.value_error(&path, expected));
                     }
                 };

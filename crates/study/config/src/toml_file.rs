@@ -1,4 +1,4 @@
-//! A TOML file that a user wrote: every error about it names the file, the line, the key, the value and a way out.
+//! A TOML file written by a user. Every error names the file, line, key, value and a remedy.
 
 use std::fmt;
 use std::ops::Range;
@@ -12,9 +12,9 @@ use toml::de::{DeTable, DeValue, ValueDeserializer};
 
 use crate::excerpt::excerpt;
 
-/// Characters of a value that an error shows.
+/// Maximum number of characters of a value in an error message.
 const SHOWN_CHARS: usize = 60;
-/// The least similarity (Jaro and Winkler) of two words at which one is suggested for the other.
+/// Minimum Jaro-Winkler similarity at which a known word is suggested for an unknown one.
 const ALIKE: f64 = 0.75;
 
 /// A place in a file.
@@ -22,9 +22,9 @@ const ALIKE: f64 = 0.75;
 pub struct Place {
     /// The file, as it was named.
     pub path: Box<Path>,
-    /// Line from 1; none where the thing is missing as a whole.
+    /// Line number, counted from 1. `None` if the entry is missing entirely.
     pub line: Option<usize>,
-    /// The line itself with carets under what is wrong.
+    /// The line itself, with carets under the error.
     excerpt: Option<Box<str>>,
 }
 
@@ -37,8 +37,8 @@ impl fmt::Display for Place {
 
 /// An error in a file.
 ///
-/// Displayed it is one line that names the place. With `{:#}` the line of the file follows below, with carets under what is
-/// wrong.
+/// The `Display` output is one line that names the place. With `{:#}`, the offending line follows
+/// below, with carets under the error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FileError {
@@ -58,48 +58,48 @@ pub enum FileError {
         /// The parser's message.
         message: String,
     },
-    /// A key means nothing here.
+    /// Unknown key.
     UnknownKey {
         /// The place of the key.
         place: Place,
-        /// The key, with the tables that it stands in.
+        /// The key, with its parent tables.
         key: String,
-        /// The known key that is most alike, if one is.
+        /// The most similar known key, if there is a similar one.
         nearest: Option<Box<str>>,
-        /// All that could stand here.
+        /// All keys that are valid here.
         known: Vec<String>,
     },
     /// A value is of the wrong type or out of range.
     Value {
         /// The place of the value.
         place: Place,
-        /// The key, with the tables that it stands in.
+        /// The key, with its parent tables.
         key: String,
-        /// The value that stands there, as the file spells it.
+        /// The value as the file spells it.
         found: String,
-        /// The values that would be accepted, in words.
+        /// Description of the accepted values.
         expected: String,
     },
-    /// A key or table that is needed is not there.
+    /// A required key or table is missing.
     Missing {
-        /// The place where its table begins.
+        /// The beginning of its table.
         place: Place,
         /// The key or table that is missing.
         key: String,
-        /// The way out: what to add.
+        /// The remedy: what to add.
         remedy: String,
     },
-    /// Keys that are valid on their own do not go together, or name something that cannot be used.
+    /// Keys that are valid on their own but incompatible, or that name something unusable.
     Invalid {
         /// The place of the error.
         place: Place,
-        /// The problem, and the way out.
+        /// The problem and its remedy.
         message: String,
     },
 }
 
 impl FileError {
-    /// The line of the file with carets under what is wrong; nothing where the error is about no line.
+    /// The offending line with carets under the error, or `None` if the error has no line.
     pub fn excerpt(&self) -> Option<&str> {
         match self {
             Self::Read { .. } => None,
@@ -147,7 +147,7 @@ fn suggestion(nearest: Option<&str>, known: &[String]) -> String {
     }
 }
 
-/// The known word that is most like `word`, if one is like it at all.
+/// Returns the known word most similar to `word`, or `None` if no word is similar enough.
 #[must_use]
 pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let lower = word.to_lowercase();
@@ -159,7 +159,7 @@ pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
         .map(|(each, _)| each)
 }
 
-/// The text of a file. Places in it are found by path: the names of tables and keys, and indices as numbers.
+/// Text of a file. Places are addressed by path: names of tables and keys, and indices as numbers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TomlFile {
     path: PathBuf,
@@ -179,7 +179,7 @@ impl TomlFile {
         Ok(Self::from_text(path, text))
     }
 
-    /// A file whose text is at hand.
+    /// Creates a file from a text in memory.
     pub fn from_text(path: &Path, text: impl Into<String>) -> Self {
         let (path, text) = (path.to_owned(), text.into());
         Self { path, text }
@@ -190,7 +190,7 @@ impl TomlFile {
         &self.path
     }
 
-    /// The file's folder, to which relative paths in it refer.
+    /// The file's folder, the base of its relative paths.
     pub fn folder(&self) -> &Path {
         match self.path.parent() {
             Some(parent) if !parent.as_os_str().is_empty() => parent,
@@ -198,7 +198,7 @@ impl TomlFile {
         }
     }
 
-    /// The file as plain data.
+    /// Deserializes the file into plain data.
     ///
     /// # Errors
     /// If it is not TOML, has an unknown key, or a value of the wrong type.
@@ -214,7 +214,8 @@ impl TomlFile {
         toml::from_str(&self.text).map_err(|error| self.explain(&error))
     }
 
-    /// A table of the file without its `others` keys as plain data; what it leaves out is as in `default`.
+    /// Deserializes a table without its `others` keys. Missing keys take their values from
+    /// `default`.
     ///
     /// # Errors
     /// If it has an unknown key, or a value of the wrong type.
@@ -240,7 +241,7 @@ impl TomlFile {
         T::deserialize(ValueDeserializer::from(whole)).map_err(|error| self.explain(&error))
     }
 
-    /// The keys of a table in the order in which they stand in the file; none if there is no such table.
+    /// Keys of a table in file order; empty if there is no such table.
     pub fn keys_in_order(&self, table: &[&str]) -> Vec<String> {
         let mut keys = self.within(|root| {
             let Some(DeValue::Table(table)) = find(root, table).map(|found| found.value) else {
@@ -252,7 +253,7 @@ impl TomlFile {
         keys.into_iter().map(|(_, key)| key).collect()
     }
 
-    /// The error that a value cannot be accepted.
+    /// Error for a value that is not acceptable.
     pub fn value_error(&self, path: &[&str], expected: impl Into<String>) -> FileError {
         let found = self.span_of(path);
         let text = found
@@ -272,7 +273,7 @@ impl TomlFile {
         }
     }
 
-    /// The error that a key or a table is not there.
+    /// Error for a missing key or table.
     pub fn missing_error(&self, path: &[&str], remedy: impl Into<String>) -> FileError {
         let key = match path {
             [table] => format!("[{table}]"),
@@ -285,23 +286,23 @@ impl TomlFile {
         }
     }
 
-    /// The error that a key means nothing here; `known` are those that would.
+    /// Error for an unknown key; `known` lists the valid ones.
     pub fn unknown_key(&self, path: &[&str], known: &[&str]) -> FileError {
         unknown(self.place(path), path, known.iter().map(|key| (*key).to_owned()).collect())
     }
 
-    /// An error about what stands at `path`, in words of its own.
+    /// Error about the entry at `path`, with a custom message.
     pub fn error(&self, path: &[&str], message: impl Into<String>) -> FileError {
         FileError::Invalid { place: self.place(path), message: message.into() }
     }
 
-    /// The line, from 1, of a key that the file has.
+    /// Line number of a key, counted from 1; `None` if the file does not have the key.
     pub fn line_of(&self, path: &[&str]) -> Option<usize> {
         let (key, _) = self.span_of(path)?;
         self.place_at(&key).line
     }
 
-    /// Returns the place of `path`, or of the innermost table of it that there is.
+    /// Returns the place of `path`, or of its innermost table that exists.
     fn place(&self, path: &[&str]) -> Place {
         let found = (0..path.len()).rev().find_map(|end| self.span_of(&path[..=end]));
         match found {
@@ -333,7 +334,7 @@ impl TomlFile {
         1 + before.rsplit('\n').next().map_or(0, |line| line.chars().count())
     }
 
-    /// Puts an error of serde into the words of this project.
+    /// Translates a serde error into an error of this crate.
     fn explain(&self, error: &toml::de::Error) -> FileError {
         let message = error.message();
         let span = error.span().unwrap_or_default();
@@ -344,7 +345,7 @@ impl TomlFile {
             let mut words = rest.split('`').skip(1).step_by(2).map(str::to_owned);
             let key = words.next().unwrap_or_default();
             let known: Vec<String> = words.collect();
-            // A header such as [spice.x] covers tables that are known by now to stand in an unknown one.
+            // A header such as [spice.x] covers tables now known to be inside an unknown one.
             match path.iter().rposition(|step| *step == key) {
                 Some(index) => path.truncate(index + 1),
                 None => path.push(key.clone()),
@@ -380,11 +381,12 @@ impl TomlFile {
     }
 }
 
-/// The error that a key means nothing at its place. Tables of a study that other files have not are told apart from misspelt ones.
+/// Error for an unknown key. Tables that only the file of a study has are told apart from misspelt
+/// ones.
 fn unknown(place: Place, path: &[&str], known: Vec<String>) -> FileError {
     if let [table @ ("objectives" | "constraints")] = path {
         let message = format!(
-            "[[{table}]] is for the file of a study (fedbo tune): what this file describes has one objective without constraints; remove it"
+            "[[{table}]] is only for study files (fedbo tune), because this file has one objective without constraints; remove it"
         );
         return FileError::Invalid { place, message };
     }
@@ -397,7 +399,7 @@ fn unknown(place: Place, path: &[&str], known: Vec<String>) -> FileError {
     }
 }
 
-/// Puts what serde expects into words for people who do not write Rust.
+/// Translates an expectation of serde for readers without knowledge of Rust.
 fn plain(expected: &str, path: &[&str]) -> String {
     match expected {
         "a sequence" if path == ["agents"] => {
@@ -413,7 +415,7 @@ fn plain(expected: &str, path: &[&str]) -> String {
     }
 }
 
-/// `agents[0].silo` from its steps.
+/// Formats a path of steps, for example `agents[0].silo`.
 pub(crate) fn format_key_path<S: AsRef<str>>(path: &[S]) -> String {
     let mut text = String::new();
     for step in path.iter().map(AsRef::as_ref) {
@@ -429,12 +431,13 @@ pub(crate) fn format_key_path<S: AsRef<str>>(path: &[S]) -> String {
     text
 }
 
-/// The first line of a value, not too long of it.
+/// First line of a value, shortened if it is long.
 pub(crate) fn shown(text: &str) -> String {
     cut(text, 0)
 }
 
-/// Two texts that differ, each from shortly before the first difference on if that would be cut off.
+/// Excerpts of two differing texts. Each starts shortly before the first difference if that would
+/// otherwise be cut off.
 pub(crate) fn differing_excerpts(a: &str, b: &str) -> [String; 2] {
     let [line_a, line_b] = [a, b].map(|text| masked(text.lines().next().unwrap_or("")));
     let pairs = line_a.chars().zip(line_b.chars());
@@ -446,7 +449,7 @@ pub(crate) fn differing_excerpts(a: &str, b: &str) -> [String; 2] {
     [cut(a, n_skipped), cut(b, n_skipped)]
 }
 
-/// The first line of a text after so many characters, cut where it is long.
+/// First line of a text after `n_skipped` characters, truncated if it is long.
 fn cut(text: &str, n_skipped: usize) -> String {
     let line = masked(text.lines().next().unwrap_or(""));
     let mut shown = String::new();
@@ -495,7 +498,7 @@ fn descend<'a, 'i>(
     }
 }
 
-/// Steps to the key or value that covers a place of the text.
+/// Path of the key or value that covers byte `at` of the text.
 fn path_at(table: &DeTable<'_>, at: usize) -> Option<Vec<String>> {
     table.iter().find_map(|(key, value)| {
         let name = key.get_ref().to_string();

@@ -1,7 +1,8 @@
-//! Names and choices of a space that somebody else wrote: what they may look like (INV-24).
+//! Rules for names and choices of a space that another party wrote (INV-24).
 //!
-//! A choice becomes an argument of a command on the machine of whoever evaluates it. There it must not act as an option, a path, a
-//! pattern or a piece of a script, whatever that command does with it. Numbers cannot, as we write them.
+//! A choice becomes an argument of a command on the evaluating party's machine. It must not act
+//! there as an option, a path, a pattern or a piece of a script, whatever the command does with it.
+//! Numbers cannot, in the format that this program writes.
 
 use std::collections::BTreeMap;
 
@@ -10,17 +11,19 @@ use fedbo_space::{Kind, Parameter, Space, Value};
 use super::check::Check;
 use super::toml_file::FileError;
 
-/// Most characters of a name or a choice that is taken without asking.
+/// Maximum number of characters of a name or a choice that is accepted without confirmation.
 const CHARS_MAX: usize = 64;
 
-/// Characters of names and choices in words.
+/// Descriptions of the characters allowed in names and choices.
 const NAME_IS: &str = "1 to 64 of the characters a-z, A-Z, 0-9, \"_\", \".\" and \"-\", a letter or \"_\" first, no \"..\"";
 const CHOICE_IS: &str = "1 to 64 of the characters a-z, A-Z, 0-9, \"_\", \".\", \"-\", \"+\" and \",\", a letter, a digit or \"_\" first, no \"..\"";
 
-/// `[choices]`: choices that the owner of a file has looked at, by parameter; numbers and booleans may be left out.
+/// `[choices]`: choices that the owner of a file has approved, by parameter. Numbers and booleans
+/// may be omitted.
 pub type ListedChoices = BTreeMap<String, Vec<Value>>;
 
-/// A choice that is taken from others only if whoever evaluates it has written it down too.
+/// A choice of another party that the evaluating party must list in its own file before it is
+/// accepted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnlistedChoice {
     /// The parameter.
@@ -41,7 +44,7 @@ pub fn odd_choices(space: &Space) -> Vec<UnlistedChoice> {
     space.parameters().iter().flat_map(of_parameter).collect()
 }
 
-/// The entries of `[choices]` that name every choice of the parameters that have odd ones, as they stand in a file.
+/// Returns `[choices]` entries, as TOML, that list every choice of each parameter with an odd one.
 #[must_use]
 pub fn choices_to_write(space: &Space) -> Option<String> {
     let mut table = toml::Table::new();
@@ -56,28 +59,30 @@ pub fn choices_to_write(space: &Space) -> Option<String> {
 }
 
 impl Check<'_> {
-    /// That the parameters of a space for others have names that they take.
+    /// Checks that other parties accept the parameter names of a space.
     ///
     /// # Errors
-    /// If one has not.
+    /// If a name is not plain.
     pub fn foreign_names(&self, space: &Space) -> Result<(), FileError> {
-        // INV-24: names become keys and placeholders on machines of others.
+        // INV-24: names become keys and placeholders on machines of other parties.
         let names = space.parameters().iter().map(Parameter::name);
         match names.into_iter().find(|name| !is_plain_name(name)) {
             None => Ok(()),
             Some(name) => {
                 let message = format!(
-                    "parameter {name:?}: over a network, the name of a parameter has {NAME_IS}; it becomes a part of others' commands"
+                    "parameter {name:?}: over a network, the name of a parameter must have {NAME_IS}; it becomes part of other parties' commands"
                 );
                 Err(self.file.error(&["space", name], message))
             }
         }
     }
 
-    /// That every choice of somebody else's space is plain, or stands in this file's `[choices]`, which fit that space.
+    /// Checks that every choice of another party's space is plain or listed in this file's
+    /// `[choices]`.
     ///
     /// # Errors
-    /// If a choice is neither, or the table names what the space does not have.
+    /// If a choice is neither, or if the table has a parameter or a choice that the space does not
+    /// have.
     pub fn foreign_choices(&self, own: &ListedChoices, space: &Space) -> Result<(), FileError> {
         for (name, listed) in own {
             let path = ["choices", name.as_str()];
@@ -89,7 +94,7 @@ impl Check<'_> {
                     .map(|parameter| format!("{:?}", parameter.name()))
                     .collect();
                 let message = format!(
-                    "choices.{name}: {name:?} is no parameter of the study, which has {}; remove the line",
+                    "choices.{name}: {name:?} is not a parameter of the study, which has {}; remove the line",
                     known.join(", ")
                 );
                 return Err(self.file.error(&path, message));
@@ -101,7 +106,7 @@ impl Check<'_> {
             let strange = listed.iter().find(|choice| !choices.contains(choice));
             if let Some(strange) = strange {
                 let message = format!(
-                    "choices.{name}: {} is no choice of the study's, which are {}; write them as they are",
+                    "choices.{name}: {} is not a choice of the study, which has {}; copy them exactly",
                     shown(strange),
                     choices.iter().map(shown).collect::<Vec<_>>().join(", ")
                 );
@@ -110,12 +115,12 @@ impl Check<'_> {
             let is_listed = |text: &String| listed.contains(&Value::Choice(text.clone()));
             if let Some(missing) = texts(parameter).iter().find(|text| !is_listed(text)) {
                 let message = format!(
-                    "choices.{name} lacks the study's choice {missing:?}; if your command may be given it, add it to the list"
+                    "choices.{name} lacks the study's choice {missing:?}; if your command may receive it, add it to the list"
                 );
                 return Err(self.file.error(&path, message));
             }
         }
-        // INV-24: what stands in nobody's own file is plain.
+        // INV-24: choices that no own file lists must be plain.
         let odd = odd_choices(space);
         let Some(UnlistedChoice { parameter, choice }) =
             odd.into_iter().find(|odd| !own.contains_key(&odd.parameter))
@@ -124,15 +129,15 @@ impl Check<'_> {
         };
         let lines = choices_to_write(space).unwrap_or_default();
         let message = format!(
-            "the study's parameter {parameter} has the choice {choice:?}, which your command would be given. Choices that others wrote have \
-             {CHOICE_IS}. If your command takes all of these as they are, add [choices] with {}",
+            "the study's parameter {parameter} has the choice {choice:?}, which your command would receive. Choices written by others must \
+             have {CHOICE_IS}. If your command accepts all of these as they are, add [choices] with {}",
             lines.trim_end().replace('\n', " and ")
         );
         Err(self.file.error(&["choices"], message))
     }
 }
 
-/// A choice as it stands in a file, with nothing in it that a terminal would obey.
+/// Formats a choice as in a file, without characters that control a terminal.
 fn shown(choice: &Value) -> String {
     match choice {
         Value::Choice(text) => format!("{text:?}"),
@@ -140,7 +145,7 @@ fn shown(choice: &Value) -> String {
     }
 }
 
-/// The texts among a parameter's choices.
+/// The text choices of a parameter.
 fn texts(parameter: &Parameter) -> Vec<String> {
     match parameter.kind() {
         Kind::Categorical { choices } => {
@@ -162,7 +167,8 @@ fn is_plain_choice(choice: &str) -> bool {
     is_plain(choice, "_", "_.-+,")
 }
 
-/// ASCII letters, digits and some others, of which the first may be fewer.
+/// Returns true for ASCII letters, digits and `others`; the first character may only be one of
+/// `first`.
 fn is_plain(text: &str, first: &str, others: &str) -> bool {
     let fits = |c: char, others: &str| c.is_ascii_alphanumeric() || others.contains(c);
     text.starts_with(|c| fits(c, first))
@@ -255,17 +261,17 @@ mod tests {
             ),
             (
                 "[choices]\nkernel = [\"rbf\", \"my odd choice\", \"x\"]",
-                "line 2: choices.kernel: \"x\" is no choice of the study's",
+                "line 2: choices.kernel: \"x\" is not a choice of the study",
             ),
             (
                 "[choices]\nkern = []",
-                "\"kern\" is no parameter of the study, which has \"width\", \"kernel\"",
+                "\"kern\" is not a parameter of the study, which has \"width\", \"kernel\"",
             ),
             (
                 "[choices]\nkernel = [\"rbf\", \"my odd choice\", 16]",
-                "16 is no choice of the study's, which are \"rbf\", \"my odd choice\"",
+                "16 is not a choice of the study, which has \"rbf\", \"my odd choice\"",
             ),
-            ("[choices]\nwidth = [\"a\"]", "choices.width: \"a\" is no choice"),
+            ("[choices]\nwidth = [\"a\"]", "choices.width: \"a\" is not a choice"),
         ] {
             let message = checked(&odd, own).expect_err(own);
             assert!(message.contains(words), "{own}: {message}");
@@ -285,7 +291,7 @@ mod tests {
         }
         for name in ["-x", "1x", "a;b", "$x", "a/b", "a..b", "é", "x\u{202e}", "a=b"] {
             let message = check(name).expect_err(name).to_string();
-            assert!(message.contains("the name of a parameter has"), "{message}");
+            assert!(message.contains("the name of a parameter must have"), "{message}");
         }
     }
 }

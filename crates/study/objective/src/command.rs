@@ -1,12 +1,12 @@
-//! An objective that is a command: a template of arguments, run once a trial in a process group of its own.
+//! A command as an objective: a template of arguments, run once per trial in its own process group.
 
-mod interpreters;
 mod lines;
 mod near_report;
 mod program;
 mod running;
 mod secrets;
 mod template;
+mod text_arguments;
 mod training_output;
 
 use std::ops::ControlFlow;
@@ -31,19 +31,18 @@ pub use self::template::Placeholder;
 /// Time between the request to stop training and SIGTERM.
 const STOP_GRACE: Duration = Duration::from_secs(10);
 
-/// A command as it stands in a file: plain data, not yet checked.
+/// A command as a file declares it: plain data, not yet validated.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CommandSpec {
-    /// The program and its arguments; `{name}` in an argument stands for a parameter's value.
+    /// The program and its arguments; `{name}` in an argument is replaced by a parameter's value.
     pub argv: Vec<String>,
-    /// The directory in which it runs, and to which a relative program path is relative; the current directory by
-    /// default.
+    /// Working directory, and base of a relative program path; the current directory by default.
     pub directory: Option<PathBuf>,
-    /// The time limit of one trial; none by default.
+    /// Time limit of one trial; no limit by default.
     pub timeout: Option<Duration>,
 }
 
-/// The reason why a command cannot be an objective.
+/// Reason why a command cannot be an objective.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CommandError {
@@ -68,8 +67,8 @@ pub enum CommandError {
     },
     /// A placeholder names no parameter.
     #[error(
-        "objective.command[{index}] = {argument:?}: {{{name}}} is no parameter; known are {known} \
-         (write {{{{{name}}}}} for the text {{{name}}} itself)"
+        "objective.command[{index}] = {argument:?}: {{{name}}} is not a parameter; known are \
+         {known} (write {{{{{name}}}}} for the text {{{name}}} itself)"
     )]
     Placeholder {
         /// The index of the entry.
@@ -81,38 +80,33 @@ pub enum CommandError {
         /// The parameters of the space, separated by commas.
         known: String,
     },
-    /// A text would be run as code: a choice such as `x; rm -r .` is one.
+    /// A text is joined with other characters: a choice such as `x; rm -r .` might be run.
     #[error(
-        "objective.command[{index}] = {argument:?}: {by} runs this, and the choices of {{{name}}} would be run with it; {instead}; or read \
-         it from the environment (FEDBO_PARAMS, in a game FEDBO_ACTIONS)"
+        "objective.command[{index}] = {argument:?}: {{{name}}} is text that could be run as code here; make it a separate \
+         argument, or the whole value of an option, as in [\"sh\", \"-c\", \"./train \\\"$1\\\"\", \"sh\", \"{{{name}}}\"] or \
+         [\"./train\", \"--{name}={{{name}}}\"]; or read it from the environment (FEDBO_PARAMS, in a game FEDBO_ACTIONS)"
     )]
-    Code {
+    JoinedText {
         /// The index of the entry.
         index: usize,
         /// The entry.
         argument: String,
-        /// The parameter whose choices are texts.
+        /// The parameter with text choices.
         name: String,
-        /// The program that runs the entry.
-        by: String,
-        /// The way out.
-        instead: String,
     },
-    /// A text would choose the program.
+    /// A text comes before any script or program of the user's own, so that another program might run it.
     #[error(
-        "objective.command[{index}] = {argument:?}: {by} runs the program that stands here, so the choices of {{{name}}} would be \
-         programs or options; name the program, and hand {{{name}}} over as an argument behind it. If the program is named already, \
-         put -- before it, or = between an option of {by} and its value"
+        "objective.command[{index}] = {argument:?}: {{{name}}} is text, which may only follow your own script, or your own \
+         program given by its path, as in [\"python3\", \"train.py\", \"{{{name}}}\"] or [\"./train\", \"{{{name}}}\"]; or \
+         read it from the environment (FEDBO_PARAMS, in a game FEDBO_ACTIONS)"
     )]
-    ChoosesProgram {
+    TextWithoutScript {
         /// The index of the entry.
         index: usize,
         /// The entry.
         argument: String,
-        /// The parameter whose choices are texts.
+        /// The parameter with text choices.
         name: String,
-        /// The program that runs the entry.
-        by: String,
     },
     /// The program is in no directory on PATH.
     #[error(
@@ -122,14 +116,14 @@ pub enum CommandError {
         /// The program.
         program: String,
     },
-    /// The program's path leads nowhere.
+    /// The program's path does not exist.
     #[error(
         "objective.command[0] = {program:?}: there is no file {path}; a path is relative to the working directory"
     )]
     NoSuchFile {
         /// The program as written.
         program: String,
-        /// The path at which it was looked for.
+        /// The path that was tried.
         path: PathBuf,
     },
     /// The program's path is not an executable file.
@@ -140,10 +134,10 @@ pub enum CommandError {
     NotExecutable {
         /// The program as written.
         program: String,
-        /// The path at which it was found.
+        /// The path of the file found.
         path: PathBuf,
     },
-    /// The working directory is none.
+    /// The working directory is not a directory.
     #[error("objective.directory = {directory:?} is not a directory; create it, or name another")]
     Directory {
         /// The path.
@@ -154,37 +148,44 @@ pub enum CommandError {
     Timeout,
 }
 
-/// Runs a command once a trial and reads the value from its last line of standard output, of which only what stands after its last
-/// carriage return counts.
+/// Runs a command once per trial and reads the value from the last line of its standard output.
 ///
-/// - `{name}` in an argument becomes the parameter's value; `{{name}}` becomes the text `{name}`; other braces stay.
-/// - The environment has `FEDBO_PARAMS` (JSON object), `FEDBO_TRIAL` and `FEDBO_AGENT`; standard input is empty.
-///   It has none of our secrets (INV-26).
-/// - A value goes into its argument as it is. So a choice is refused where a shell or an interpreter would run it (INV-24): the
-///   script of `sh -c` reads `"$1"`, or the environment.
-/// - At the timeout, or once the stop flag is set, its whole process group gets SIGTERM, and SIGKILL half a second
-///   later. Whatever it leaves running in its group when it ends is killed.
-/// - Memory stays bounded whatever it prints: 64 KiB of each output are kept.
+/// Only the part after the line's last carriage return counts.
 ///
-/// As a trial that trains ([`Objective::train`]), it may also print lines `{"epoch": 7, "value": 0.83}` as it goes on. When it is
-/// not to go on, it is sent the line `stop` on standard input, which is a pipe then, or the signal that it has asked for with a
-/// line `{"stop_by": "SIGUSR1"}`; it has a grace to end by itself. A line longer than 64 KiB is no report.
+/// - `{name}` in an argument becomes the parameter's value; `{{name}}` becomes the text `{name}`;
+///   other braces stay.
+/// - The environment has `FEDBO_PARAMS` (JSON object), `FEDBO_TRIAL` and `FEDBO_AGENT`; standard
+///   input is empty. It has none of this program's secrets (INV-26).
+/// - Values are inserted without quoting. A placeholder of a categorical parameter must be an
+///   argument of its own, or the value of an option, after a script or program of the user's own
+///   (INV-24).
+/// - At the timeout, or once the stop flag is set, the whole process group gets SIGTERM, and
+///   SIGKILL half a second later. Processes that remain in the group when the command ends are
+///   killed.
+/// - Memory use is bounded: 64 KiB of each output stream are kept.
 ///
-/// Unix only. If this process itself is killed (SIGKILL), a command that is running goes on to its end.
+/// A trial that trains ([`Objective::train`]) may also print lines `{"epoch": 7, "value": 0.83}`
+/// during training. To stop it early, the objective writes the line `stop` to the command's
+/// standard input, which is a pipe in this case, or sends the signal that the command requested
+/// with a line `{"stop_by": "SIGUSR1"}`. The command then has a grace period to exit. A line longer
+/// than 64 KiB is not a report.
+///
+/// Unix only. If this process itself is killed (SIGKILL), a running command continues to its end.
 #[derive(Clone, Debug)]
 pub struct CommandObjective {
     program: Program,
     stop_grace: Duration,
     stop: Arc<AtomicBool>,
-    /// The names of its numbers, where it has more than a value.
+    /// The names of the numbers, if the objective has more than a value.
     names: Option<NumberNames>,
 }
 
 impl CommandObjective {
-    /// Checks a command for a space whose parameters it may name; `stop` ends a running trial.
+    /// Validates a command for a space whose parameters it may name; `stop` ends a running trial.
     ///
     /// # Errors
-    /// If the command is empty, names an unknown parameter, would run a choice as code, or cannot be found and executed.
+    /// If the command is empty, names an unknown parameter, would run a choice as code, or cannot
+    /// be found or executed.
     pub fn new(
         spec: &CommandSpec,
         space: &Space,
@@ -198,14 +199,15 @@ impl CommandObjective {
         })
     }
 
-    /// The time between the request to stop training and SIGTERM; 10 s without this.
+    /// Sets the time between the request to stop training and SIGTERM; 10 s by default.
     #[must_use]
     pub fn with_stop_grace(self, stop_grace: Duration) -> Self {
         Self { stop_grace, ..self }
     }
 
-    /// With several numbers: its last line is a JSON object with exactly these names. Of a single name, which is that of the value, nothing
-    /// changes.
+    /// Expects several numbers: the last line is a JSON object with exactly these names.
+    ///
+    /// A single name, which is that of the value, changes nothing.
     #[must_use]
     pub fn with_numbers(self, names: NumberNames) -> Self {
         let names = Some(names).filter(|names| names.len() > 1);
@@ -227,7 +229,7 @@ impl CommandObjective {
         Ok(command)
     }
 
-    /// Runs the command; one that trains reports to a monitor.
+    /// Runs the command, with reports to the monitor if it trains.
     fn run(
         &self,
         point: &Point,
@@ -238,7 +240,7 @@ impl CommandObjective {
         if monitor.is_some() {
             command.stdin(Stdio::piped());
             if std::env::var_os("PYTHONUNBUFFERED").is_none() {
-                // Python would keep its lines to itself until there are many of them.
+                // Python would buffer its output instead of printing lines at once.
                 command.env("PYTHONUNBUFFERED", "1");
             }
         }
@@ -246,7 +248,7 @@ impl CommandObjective {
         let trains = monitor.is_some();
         let ran = self.program.run(command, trains, |running| {
             if let Some(training) = &mut training
-                && training.hear(running.said(), &self.stop).stops()
+                && training.forward(running.said(), &self.stop).stops()
             {
                 self.stop_gracefully(running, training)?;
                 return Ok(ControlFlow::Break(()));
@@ -257,13 +259,13 @@ impl CommandObjective {
             return Ok(TrainingEnd::Ended(Outcome::Interrupted));
         };
         if let Some(training) = &mut training {
-            // What a command said last counts like the rest, also if it has ended meanwhile.
+            // The last lines count like all others, even if the command has ended meanwhile.
             let said = std::mem::take(&mut ran.finished.said);
-            if ran.exited_by_itself() && training.hear(said, &self.stop).stops() {
+            if ran.exited_by_itself() && training.forward(said, &self.stop).stops() {
                 return Ok(TrainingEnd::Stopped);
             }
             if training.is_cut_off {
-                // Its value is not told without the verdicts on all of its reports.
+                // Not all reports were judged, so the value is not told.
                 return Ok(TrainingEnd::Ended(Outcome::Interrupted));
             }
             if let Some(what) = &ran.finished.resembling {
@@ -284,7 +286,7 @@ impl CommandObjective {
         }))
     }
 
-    /// Asks a command that is not to train on to end, gives it its grace, and ends it then.
+    /// Asks a command to stop training, waits for the grace period, and then terminates it.
     fn stop_gracefully(
         &self,
         running: &mut Running,
@@ -312,7 +314,7 @@ impl Objective for CommandObjective {
     fn evaluate(&self, point: &Point, trial: TrialId) -> Outcome {
         match self.run(point, trial, None) {
             Ok(TrainingEnd::Ended(outcome)) => outcome,
-            Ok(TrainingEnd::Stopped) => unreachable!("nobody is there to stop it"),
+            Ok(TrainingEnd::Stopped) => unreachable!("without a monitor, nothing stops it"),
             Err(failure) => Outcome::Failed(failure),
         }
     }
@@ -323,13 +325,13 @@ impl Objective for CommandObjective {
     }
 }
 
-/// The state of a command's training, as far as it is known.
+/// State of a command's training.
 struct Training<'a> {
     monitor: &'a dyn Monitor,
-    /// The signal by which it wants to be stopped.
+    /// The signal that the command requested for its stop.
     stop_by: Option<rustix::process::Signal>,
     is_stopped: bool,
-    /// Something that it has said was not heard, as the run was stopped.
+    /// True if some messages were not processed because the run was stopped.
     is_cut_off: bool,
 }
 
@@ -338,8 +340,9 @@ impl<'a> Training<'a> {
         Self { monitor, stop_by: None, is_stopped: false, is_cut_off: false }
     }
 
-    /// Passes on what the command has said, until it is stopped or the run is (`stop`).
-    fn hear(&mut self, said: Vec<TrainingMessage>, stop: &AtomicBool) -> Signal {
+    /// Passes messages of the command to the monitor, until the trial or the run (`stop`) is
+    /// stopped.
+    fn forward(&mut self, said: Vec<TrainingMessage>, stop: &AtomicBool) -> Signal {
         for each in said {
             if self.is_stopped {
                 break;

@@ -1,26 +1,26 @@
-//! The ways in which a trial ends without a usable value.
+//! Reasons for a trial without a usable value.
 
 /// The reason why a trial has no value.
 ///
-/// `stderr` is the tail of what the command wrote to standard error, without control characters.
+/// `stderr` is the tail of the command's standard error, without control characters.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Failure {
     /// The value is NaN or infinite.
     #[error("the objective returned {0}, which is not a finite number")]
     NotFinite(f64),
-    /// A number beside the value is NaN or infinite.
+    /// A number other than the value is NaN or infinite.
     #[error("the objective's {name:?} is not a finite number")]
     NotFiniteNumber {
         /// Its name.
         name: String,
     },
-    /// The objective has other numbers than the study expects.
+    /// The objective returned a different number of values than the study expects.
     #[error("the objective returned {found} numbers, expected {expected}")]
     WrongNumbers {
-        /// Number of those that it returned.
+        /// Number of returned values.
         found: usize,
-        /// Number of those that were expected.
+        /// Number of expected values.
         expected: usize,
     },
     /// The objective panicked.
@@ -29,13 +29,13 @@ pub enum Failure {
         /// The panic's message.
         message: String,
     },
-    /// The point is not one that the objective can evaluate.
+    /// The objective cannot evaluate this point.
     #[error("the objective cannot evaluate this point: {message}")]
     BadPoint {
         /// The problem with the point.
         message: String,
     },
-    /// The objective itself says that it failed.
+    /// The objective itself reported a failure.
     #[error("the objective reported: {message}")]
     Reported {
         /// The objective's message.
@@ -69,10 +69,10 @@ pub enum Failure {
         /// Tail of standard error.
         stderr: String,
     },
-    /// The command was ended by a signal that we did not send.
+    /// The command was ended by a signal that this program did not send.
     #[error("the command was ended by signal {signal}{}", Tail(stderr))]
     Signal {
-        /// The signal's number, for instance 9 when the kernel ran out of memory.
+        /// The signal's number, for instance 9 if the kernel ran out of memory.
         signal: i32,
         /// Tail of standard error.
         stderr: String,
@@ -94,7 +94,7 @@ pub enum Failure {
         /// Tail of standard error.
         stderr: String,
     },
-    /// The last line that the command printed has not the numbers that the study expects.
+    /// The command's last line does not have the numbers that the study expects.
     #[error("the command's last line is {what}{}", Tail(stderr))]
     Numbers {
         /// The start of the line, the problem with the entry's name, and an example of the line.
@@ -102,7 +102,7 @@ pub enum Failure {
         /// Tail of standard error.
         stderr: String,
     },
-    /// The last line that the command printed is not a value.
+    /// The command's last line is not a value.
     #[error(
         "the command's last line is {line:?}, expected a number or {{\"value\": ..}}{}",
         Tail(stderr)
@@ -116,7 +116,7 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// One word for tables: which of the ways it is.
+    /// One word for tables: the kind of failure.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::NotFinite(_) | Self::NotFiniteNumber { .. } => "not-finite",
@@ -136,7 +136,7 @@ impl Failure {
     }
 }
 
-/// Shows a tail of standard error behind a message, or nothing if there is none.
+/// Formats a tail of standard error as the end of a message; empty if there is none.
 struct Tail<'a>(&'a str);
 
 impl std::fmt::Display for Tail<'_> {

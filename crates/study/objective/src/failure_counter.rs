@@ -1,11 +1,12 @@
-//! The end of a run whose trials fail one after another.
+//! Stops a run after consecutive failed trials.
 
-/// The number of failed trials in a row that end a run.
+/// Number of consecutive failed trials that ends a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FailuresMax {
-    /// After so many before the first value of all: then something is wrong with the command rather than with the points.
+    /// After this number of failures before the first value ever, since then the command is
+    /// probably at fault, not the points.
     BeforeFirstValue(u64),
-    /// After so many at any time.
+    /// After this number of consecutive failures at any time.
     Always(u64),
     /// Never.
     Never,
@@ -18,10 +19,11 @@ impl Default for FailuresMax {
 }
 
 impl FailuresMax {
-    /// Failed trials before the first value that end a run, unless somebody says otherwise.
+    /// Default number of failed trials before the first value that ends a run.
     pub const AT_FIRST: u64 = 5;
 
-    /// From the key `failures_max`: a number holds at any time, 0 is never, and without the key the default holds.
+    /// Converts the key `failures_max`: a number applies at any time, 0 means never, and an absent
+    /// key means the default.
     pub fn from_key(given: Option<u64>) -> Self {
         match given {
             None => Self::default(),
@@ -31,8 +33,10 @@ impl FailuresMax {
     }
 }
 
-/// Counts the trials of one run that fail in a row, in the order in which they end. A run begins with a count of 0, so going on
-/// gives a command that was mended as many chances again.
+/// Counts the consecutive failed trials of one run, in order of completion.
+///
+/// A run begins with a count of 0. So resuming gives a repaired command the full number of chances
+/// again.
 #[derive(Clone, Debug)]
 pub struct FailureCounter {
     failures_max: FailuresMax,
@@ -41,23 +45,23 @@ pub struct FailureCounter {
 }
 
 impl FailureCounter {
-    /// For a run that begins; `has_value` says whether an earlier trial has a value.
+    /// Creates the counter of a new run; `has_value` tells whether an earlier trial has a value.
     pub fn new(failures_max: FailuresMax, has_value: bool) -> Self {
         Self { failures_max, has_value, n_in_a_row: 0 }
     }
 
-    /// A trial has a value, in this run or before.
+    /// Records that a trial has a value, in this run or before.
     pub fn succeeded(&mut self) {
         self.has_value = true;
         self.n_in_a_row = 0;
     }
 
-    /// A trial of this run has failed.
+    /// Records that a trial of this run has failed.
     pub fn failed(&mut self) {
         self.n_in_a_row += 1;
     }
 
-    /// Returns true if the run is to end.
+    /// Returns true if the run should end.
     pub fn holds(&self) -> bool {
         match self.failures_max {
             FailuresMax::BeforeFirstValue(n) => !self.has_value && self.n_in_a_row >= n,
@@ -66,7 +70,7 @@ impl FailureCounter {
         }
     }
 
-    /// Trials that have failed since the last value, or since the run began.
+    /// Number of failed trials since the last value or the beginning of the run.
     pub fn n_in_a_row(&self) -> u64 {
         self.n_in_a_row
     }
@@ -76,7 +80,7 @@ impl FailureCounter {
 mod tests {
     use super::*;
 
-    /// The number of these outcomes after which a run ends; `true` is a value.
+    /// Index of the outcome at which a run ends; `true` is a value.
     fn ends_after(failures_max: FailuresMax, has_value: bool, outcomes: &[bool]) -> Option<usize> {
         let mut brake = FailureCounter::new(failures_max, has_value);
         outcomes.iter().position(|is_value| {

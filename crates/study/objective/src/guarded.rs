@@ -1,4 +1,5 @@
-//! The one way in which a run should call an objective: nothing that it does escapes as a panic or as a NaN.
+//! Safe calls of objectives: neither a panic nor a NaN escapes. All runs should use these
+//! functions.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -9,12 +10,14 @@ use crate::{Failure, Monitor, Objective, Outcome, TrainingEnd, TrialId};
 
 /// Evaluates a point; a panic becomes [`Failure::Panicked`], NaN and infinities become [`Failure::NotFinite`].
 ///
-/// An objective that panics while it holds a lock may poison it for later trials; those then fail on their own.
+/// An objective that panics while it holds a lock may poison it for later trials, which then fail
+/// too.
 pub fn evaluate_guarded(objective: &dyn Objective, point: &Point, trial: TrialId) -> Outcome {
     numbers_guarded(objective, point, trial, 1)
 }
 
-/// The same for an objective with `n_numbers` numbers; of others the trial fails.
+/// Same as [`evaluate_guarded`], for an objective with `n_numbers` numbers. Any other count fails
+/// the trial.
 pub fn numbers_guarded(
     objective: &dyn Objective,
     point: &Point,
@@ -24,11 +27,11 @@ pub fn numbers_guarded(
     let evaluated = guarded(|| TrainingEnd::Ended(objective.evaluate(point, trial)), n_numbers);
     match evaluated {
         TrainingEnd::Ended(outcome) => outcome,
-        TrainingEnd::Stopped => unreachable!("an evaluation ends by itself"),
+        TrainingEnd::Stopped => unreachable!("a plain evaluation is never stopped"),
     }
 }
 
-/// The same for a point that is evaluated by training that reports to `monitor`.
+/// Same as [`evaluate_guarded`], for a point evaluated by training that reports to `monitor`.
 pub fn train_guarded(
     objective: &dyn Objective,
     point: &Point,
@@ -53,7 +56,7 @@ fn guarded(act: impl FnOnce() -> TrainingEnd, expected: usize) -> TrainingEnd {
     }
 }
 
-/// The outcome with these numbers, which are to be finite and as many as `expected`.
+/// Checks that there are `expected` numbers and that all are finite.
 fn checked(numbers: Vec<f64>, expected: usize) -> Outcome {
     if numbers.len() != expected {
         return Outcome::Failed(Failure::WrongNumbers { found: numbers.len(), expected });

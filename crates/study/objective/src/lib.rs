@@ -1,8 +1,10 @@
-//! The evaluation of a trial: the [`Objective`] trait, the ways a trial can fail, and objectives that are commands.
+//! Evaluation of trials: the [`Objective`] trait, the ways a trial can fail, and objectives that
+//! are commands.
 //!
-//! Decides how a point becomes a number or a recorded failure. Knows nothing of who proposed the point or why.
-//! Unix only: [`CommandObjective`] ends what it started by process group. Start at [`evaluate_guarded`], for trials that
-//! report as they train at [`train_guarded`] and [`Monitor`].
+//! This crate turns a point into a number or a recorded failure. It has no knowledge of how points
+//! are proposed. Unix only: [`CommandObjective`] ends processes by process group. Start at
+//! [`evaluate_guarded`]. For trials that report during training, see [`train_guarded`] and
+//! [`Monitor`].
 
 mod command;
 mod failure;
@@ -25,7 +27,8 @@ pub use problem::{NoProblems, Problem, ProblemSpec, Problems};
 pub use fedbo_space::Direction;
 use fedbo_space::Point;
 
-/// The trial that is being evaluated: the objective may use it to name files or to seed its own noise.
+/// Identity of the trial under evaluation. The objective may use it to name files or to seed its
+/// own noise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TrialId {
     /// Index of the agent, from 0.
@@ -36,17 +39,19 @@ pub struct TrialId {
 
 /// An expensive black box, in the user's own units and sign.
 pub trait Objective: Send + Sync {
-    /// Evaluates one point. Blocks; never panics for a bad point, but answers [`Outcome::Failed`].
+    /// Evaluates one point. Blocks. Must not panic for a bad point, but return [`Outcome::Failed`].
     fn evaluate(&self, point: &Point, trial: TrialId) -> Outcome;
 
-    /// Evaluates one point by training that reports to `monitor` as it goes on, and ends early if it says so. By default it is
-    /// evaluated without a report.
+    /// Evaluates one point by training that reports to `monitor` and ends early if the monitor asks
+    /// for it.
+    ///
+    /// The default implementation evaluates the point without a report.
     fn train(&self, point: &Point, trial: TrialId, _monitor: &dyn Monitor) -> TrainingEnd {
         TrainingEnd::Ended(self.evaluate(point, trial))
     }
 }
 
-/// A closure as an objective: an error is the reason why a trial failed.
+/// A closure as an objective. An error is the reason why the trial failed.
 pub struct Closure<F>(pub F);
 
 impl<F: Fn(&Point) -> Result<f64, String> + Send + Sync> Objective for Closure<F> {
@@ -63,10 +68,11 @@ impl<F: Fn(&Point) -> Result<f64, String> + Send + Sync> Objective for Closure<F
 pub enum Outcome {
     /// A finite value.
     Value(f64),
-    /// Several finite numbers, in the order in which the study names them: of a study with constraints or several objectives.
+    /// Several finite numbers in the order of the study's names, for a study with constraints or
+    /// several objectives.
     Numbers(Vec<f64>),
-    /// No usable value: recorded and shown, never fed to a surrogate.
+    /// No usable value. It is recorded and displayed, but never passed to a surrogate.
     Failed(Failure),
-    /// The run is being stopped; the trial counts as not having happened.
+    /// The run is being stopped. The trial counts as if it had never run.
     Interrupted,
 }

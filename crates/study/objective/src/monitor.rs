@@ -1,50 +1,56 @@
-//! The monitor that a trial talks to if it reports as it trains.
+//! The monitor of a trial that reports during training.
 
 use std::fmt;
 use std::time::Duration;
 
 use crate::Outcome;
 
-/// Hears what a trial reports as it trains, and says whether it goes on.
+/// Receives the reports of a training trial, and decides whether the trial continues.
 pub trait Monitor: Sync {
-    /// The value after an epoch, counted from 1, in the objective's own sign; NaN or infinite where training went astray. After
-    /// the first [`Signal::Stop`] all further ones are answered with it.
+    /// Reports the value after an epoch, counted from 1, in the objective's own sign.
+    ///
+    /// The value is NaN or infinite if training diverged. After the first [`Signal::Stop`], every
+    /// further report returns [`Signal::Stop`].
     fn report(&self, epoch: u32, value: f64) -> Signal;
 
-    /// The same for what is no number: `word` is null, NaN, Infinity or -Infinity.
+    /// Reports a value that is not a number: `word` is null, NaN, Infinity or -Infinity.
     fn no_number(&self, epoch: u32, _word: &str) -> Signal {
         self.report(epoch, f64::NAN)
     }
 
-    /// The trial said something about its training that cannot be used; `why` completes "trial 7: ..".
+    /// Reports an unusable statement of the trial about its training.
+    ///
+    /// `why` completes "trial 7: ..".
     fn unusable(&self, _what: Unusable, _why: &str) {}
 
-    /// The trial ends without a report, but printed something that looks like one; `what` quotes it and says what is wrong with it.
+    /// The trial ended without a report, but printed a line that resembles one.
+    ///
+    /// `what` quotes the line and describes its mistake.
     fn resembles_report(&self, _what: &str) {}
 
-    /// The line from which the trial's value is read was meant as a report, whether that was usable or not.
+    /// The line with the trial's value was meant as a report, whether usable or not.
     fn ends_with_report(&self) {}
 
     /// The trial was asked to stop, did not end within `grace`, and was killed.
     fn killed(&self, _grace: Duration) {}
 }
 
-/// The kinds of statements about its training that a trial makes and that cannot be used.
+/// Kinds of unusable statements that a trial makes about its training.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unusable {
-    /// A report of an epoch that is none.
+    /// A report with an invalid epoch.
     Epoch,
-    /// A signal by which it wants to be stopped.
+    /// A request for an unusable stop signal.
     StopBy,
 }
 
-/// The answer to a report: the trial goes on, or is stopped.
-#[must_use = "a trial that is stopped should end soon: its value is not used"]
+/// The response to a report: the trial continues or is stopped.
+#[must_use = "a stopped trial should end soon: its value is not used"]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signal {
-    /// It trains on.
+    /// The trial continues training.
     Continue,
-    /// It is stopped: it may save what it likes, and ends.
+    /// The trial is stopped. It may save its state, and then ends.
     Stop,
 }
 
@@ -58,9 +64,9 @@ impl Signal {
 /// The end of a trial's training.
 #[derive(Clone, Debug, PartialEq)]
 pub enum TrainingEnd {
-    /// By itself.
+    /// The training ended without a stop.
     Ended(Outcome),
-    /// As its monitor has told it to; what it did after that is of no account.
+    /// The monitor stopped the training; any later result is ignored.
     Stopped,
 }
 

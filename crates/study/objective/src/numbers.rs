@@ -1,23 +1,25 @@
-//! The numbers that a trial has by name, where it has more than a value.
+//! The named numbers of a trial that has more than a value.
 
 use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::Value;
 
-/// The entries of a JSON object in their order, of which names may repeat.
+/// The entries of a JSON object in their order; names may repeat.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct NumberEntries(pub Vec<(String, Value)>);
 
 impl NumberEntries {
-    /// The entries of an object that a program printed; `None` if it is none. Python's json writes NaN and Infinity, which JSON does not have:
-    /// they count as null, as numbers beyond the floating-point range do.
+    /// Parses a line that a program printed; `None` if it is not an object.
+    ///
+    /// Python's json module writes NaN and Infinity, which are not valid JSON. They count as null,
+    /// as do numbers beyond the floating-point range.
     pub fn printed(line: &str) -> Option<Self> {
         serde_json::from_str(line).or_else(|_| serde_json::from_str(&without_infinities(line))).ok()
     }
 }
 
-/// The same JSON with null in place of numbers that are not finite; texts stay.
+/// Replaces numbers that are not finite by null; strings stay unchanged.
 fn without_infinities(line: &str) -> String {
     let mut found = String::with_capacity(line.len());
     let mut rest = line;
@@ -76,40 +78,42 @@ impl<'de> Deserialize<'de> for NumberEntries {
     }
 }
 
-/// The names of a trial's numbers in their order: objectives, then what constraints bound. A single one is called `value`.
+/// The names of a trial's numbers in order: objectives, then the bounded numbers of constraints.
+///
+/// A single number is called `value`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NumberNames(Vec<String>);
 
-/// The reason why an object has not the numbers of a trial.
+/// Reason why an object does not have the numbers of a trial.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum NumbersError {
-    /// One is missing.
+    /// A number is missing.
     #[error("{name:?} is missing")]
     Missing {
         /// Its name.
         name: String,
     },
-    /// One is too many.
-    #[error("{name:?} is no number of this study")]
+    /// A number is unknown to the study.
+    #[error("{name:?} is not a number of this study")]
     Unknown {
         /// Its name.
         name: String,
     },
-    /// One is there twice.
+    /// A number appears twice.
     #[error("{name:?} is given twice")]
     Twice {
         /// Its name.
         name: String,
     },
-    /// One is of another type.
+    /// An entry is not a number.
     #[error("{name:?} is {found}, expected a number")]
     NoNumber {
         /// Its name.
         name: String,
-        /// The value that stands there.
+        /// The value found.
         found: String,
     },
-    /// One is NaN or infinite.
+    /// A number is NaN or infinite.
     #[error("{name:?} is not a finite number")]
     NotFinite {
         /// Its name.
@@ -118,12 +122,12 @@ pub enum NumbersError {
 }
 
 impl NumberNames {
-    /// These names, at least one.
+    /// Creates the names, at least one.
     pub fn new<'a>(names: impl IntoIterator<Item = &'a str>) -> Self {
         Self(names.into_iter().map(str::to_owned).collect())
     }
 
-    /// Number of them.
+    /// Number of names.
     #[expect(clippy::len_without_is_empty, reason = "there is at least one")]
     pub fn len(&self) -> usize {
         self.0.len()
@@ -134,17 +138,19 @@ impl NumberNames {
         self.0.iter().map(String::as_str)
     }
 
-    /// The object that has them, as an example: `{"error": .., "size_mb": ..}`.
+    /// Example of an object with these names: `{"error": .., "size_mb": ..}`.
     pub fn example(&self) -> String {
         let entries: Vec<String> = self.iter().map(|name| format!("{name:?}: ..")).collect();
         format!("{{{}}}", entries.join(", "))
     }
 
-    /// The numbers of an object that has exactly these, in their order. `null` stands for a number that is not finite, which JSON does
-    /// not have.
+    /// Reads the numbers of an object that has exactly these names, in the order of the names.
+    ///
+    /// `null` represents a number that is not finite, which JSON does not have.
     ///
     /// # Errors
-    /// The first entry that is unknown, there twice, missing, no number, or not finite.
+    /// The first entry that is unknown or repeated; otherwise the first that is missing, not a
+    /// number, or not finite.
     pub fn read(&self, entries: &NumberEntries) -> Result<Vec<f64>, NumbersError> {
         let NumberEntries(entries) = entries;
         for (place, (key, _)) in entries.iter().enumerate() {
@@ -171,10 +177,10 @@ impl NumberNames {
         self.iter().map(number).collect()
     }
 
-    /// The numbers of entries by name, in their order.
+    /// Reads the numbers of named entries, in the order of the names.
     ///
     /// # Errors
-    /// As [`NumberNames::read`].
+    /// As for [`NumberNames::read`].
     pub fn of_entries(&self, entries: &[(String, f64)]) -> Result<Vec<f64>, NumbersError> {
         let entries = entries.iter().map(|(name, number)| (name.clone(), Value::from(*number)));
         self.read(&NumberEntries(entries.collect()))

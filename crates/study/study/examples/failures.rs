@@ -1,4 +1,5 @@
-//! Counts the trials that a study wastes where part of the space fails: the figures of docs/decisions/0009-studies.md.
+//! Counts the trials that a study wastes if part of the space fails: the figures of
+//! docs/decisions/0009-studies.md.
 //!
 //! Branin's function, 30 trials, seeds 0 to 9: median failed trials and median regret.
 #![expect(clippy::print_stdout, reason = "what an example is for")]

@@ -1,8 +1,10 @@
-//! The worth of old studies by the number of trials: the table of docs/studies.md, "Learning from old studies".
+//! Measures the benefit of old studies by number of trials: the table of docs/studies.md, "Learning
+//! from old studies".
 //!
-//! Three old studies of 20 trials each, of which one is upside down, and a new one; seeds 0 to 11 for the plain function, 0 to 7 for
-//! the one with ripples. A line a strategy: the geometric mean of the best value after so many trials, and in brackets the seeds in
-//! which that is below the one without old studies.
+//! Three old studies of 20 trials each, one of them with the opposite sign, and a new one; seeds 0
+//! to 11 for the plain function, 0 to 7 for the one with ripples. One line per strategy: the
+//! geometric mean of the best value after the given numbers of trials, and in brackets the number
+//! of seeds with a value below that without old studies.
 #![expect(clippy::print_stdout, reason = "what an example is for")]
 
 use fedbo_space::{ParameterSpec, Point};

@@ -1,4 +1,4 @@
-//! `[archive]`: a study that begins where a federation ended, with what that one released.
+//! `[archive]`: a study that starts from the releases of a finished federation.
 
 use std::path::{Path, PathBuf};
 
@@ -9,53 +9,53 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Definition, StudyError};
 
-/// The table: plain data, not yet checked.
+/// The table: plain data, not yet validated.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct ArchiveTable {
     file: Option<PathBuf>,
 }
 
-/// The archive that a study's file names. Nothing of it has been read.
+/// The archive named by a study's file, not yet read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ArchiveFile {
-    /// As the file names it.
+    /// The path as the file names it.
     pub text: String,
     path: PathBuf,
 }
 
-/// An archive that a study begins with, whole: the study never reads the file again.
+/// An archive that a study starts from, stored in full: the study never reads the file again.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ArchiveSpec {
-    /// The file that it was read from, as the study's own file names it.
+    /// The path of the archive, as the study's own file names it.
     pub source: String,
-    /// The content of that file.
+    /// The content of the archive.
     pub archive: ReleaseArchive,
 }
 
-/// The reason why a study cannot begin with an archive.
+/// Reason why a study cannot start from an archive.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum ArchiveMisfit {
-    /// The file cannot be used.
+    /// The file is unusable.
     #[error("[archive] file: {0}")]
     Unreadable(#[from] ArchiveError),
-    /// The federation had the other direction.
+    /// The federation had the opposite direction.
     #[error(
-        "[archive] file: federation {federation:?} was to {theirs}, this study is to {ours}; its values mean the opposite here"
+        "[archive] file: federation {federation:?} was set to {theirs}, this study is set to {ours}; its values have the opposite meaning here"
     )]
     Direction {
         /// The federation.
         federation: String,
-        /// Its direction.
+        /// The federation's direction.
         theirs: String,
-        /// This study's.
+        /// The study's direction.
         ours: String,
     },
-    /// The federation had another space.
+    /// The federation had a different space.
     #[error(
-        "[archive] file: federation {federation:?} had another space: {}; what it released means nothing elsewhere: declare its \
-         parameters in its order",
+        "[archive] file: federation {federation:?} had a different space: {}; its releases are valid only in its own space: \
+         declare its parameters in the same order",
         differences.join("; ")
     )]
     Space {
@@ -64,7 +64,7 @@ pub enum ArchiveMisfit {
         /// One entry for each parameter that differs.
         differences: Vec<String>,
     },
-    /// The content of the archive cannot be used.
+    /// The content of the archive is unusable.
     #[error("[archive] file: {0}")]
     Contents(StrategyError),
 }
@@ -73,7 +73,7 @@ impl ArchiveTable {
     pub(crate) fn validate(&self, file: &TomlFile) -> Result<ArchiveFile, FileError> {
         match &self.file {
             None => {
-                let remedy = "add file = \"...\", the archive that a federation published";
+                let remedy = "add file = \"...\", the archive published by a federation";
                 Err(file.missing_error(&["archive", "file"], remedy))
             }
             Some(path) => {
@@ -87,7 +87,7 @@ impl ArchiveFile {
     /// Reads the archive.
     ///
     /// # Errors
-    /// If it cannot be read or is none.
+    /// If it cannot be read or is not an archive.
     pub fn read(&self) -> Result<ArchiveSpec, ArchiveMisfit> {
         ArchiveSpec::read(&self.path).map(|spec| ArchiveSpec { source: self.text.clone(), ..spec })
     }
@@ -97,12 +97,13 @@ impl ArchiveSpec {
     /// Reads an archive.
     ///
     /// # Errors
-    /// If it cannot be read or is none.
+    /// If it cannot be read or is not an archive.
     pub fn read(path: &Path) -> Result<Self, ArchiveMisfit> {
         Ok(Self { source: path.display().to_string(), archive: ReleaseArchive::read(path)? })
     }
 
-    /// A strategy that asks the archive with probability s/t in step t, s its share of signal, and `then` otherwise.
+    /// Wraps a strategy: in step t it asks the archive with probability s/t, where s is the
+    /// archive's share of signal, and `then` otherwise.
     pub(crate) fn before(
         &self,
         definition: &Definition,
@@ -116,7 +117,7 @@ impl ArchiveSpec {
         Ok(Box::new(strategy.map_err(ArchiveMisfit::Contents)?))
     }
 
-    /// Checks that the federation's space and direction are the study's.
+    /// Checks that the space and direction of the federation match those of the study.
     fn check(&self, definition: &Definition, space: &Space) -> Result<(), ArchiveMisfit> {
         let federation = self.archive.federation.clone();
         if self.archive.direction != definition.direction {
@@ -139,7 +140,7 @@ impl ArchiveSpec {
     }
 }
 
-/// Parameters that are not the same in both, one by one.
+/// Describes the parameters that differ, one by one.
 fn differences(theirs: &[Parameter], ours: &[Parameter]) -> Vec<String> {
     let shown = |parameter: &Parameter| {
         let is_log = parameter.to_spec().log == Some(true);

@@ -1,4 +1,4 @@
-//! The definition of a study: fixed when it is created, the same for all who work on it.
+//! The definition of a study: fixed at creation, and the same for all workers.
 
 use fedbo_config::{Changes, Keys};
 use fedbo_space::{Direction, ParameterSpec, Space};
@@ -10,8 +10,9 @@ use crate::{
     NamedObjective, OldStudy, StudyError,
 };
 
-/// Everything that decides which trials a study asks for. Stored with the study; equal definitions and equal values give
-/// equal trials.
+/// All settings that determine the trials of a study.
+///
+/// Stored with the study. Equal definitions and equal values give equal trials.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Definition {
@@ -19,30 +20,32 @@ pub struct Definition {
     pub name: String,
     /// Its parameters, in order.
     pub space: Vec<NamedParameter>,
-    /// The direction in which values are better.
+    /// The direction of optimization.
     pub direction: Direction,
-    /// Two objectives or more, in place of a single one; `direction` is then that of the first.
+    /// Two or more objectives, instead of a single one. `direction` is then that of the first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub objectives: Vec<NamedObjective>,
-    /// Bounds on further numbers of trials.
+    /// Bounds on additional numbers of a trial.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub constraints: Vec<Constraint>,
-    /// Seed of every draw.
+    /// Seed of all random draws.
     pub seed: u64,
     /// The strategy that chooses queries.
     pub strategy: StrategySpec,
-    /// Number of trials of the initial design: scrambled Sobol points, before the surrogate is asked.
+    /// Number of trials of the initial design: scrambled Sobol points, evaluated before the
+    /// surrogate is asked.
     pub n_initial: usize,
-    /// True if the objective is noisy: points may then be evaluated again. If not, no two trials that the study
-    /// proposes have the same encoding.
+    /// True if the objective is noisy, so that points may be evaluated again. If not, no two
+    /// proposed trials of the study have the same encoding.
     pub noisy: bool,
-    /// Old studies to learn from, with their trials.
+    /// Old studies to learn from, including their trials.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub meta: Option<MetaSpec>,
-    /// The releases of a federation to begin with.
+    /// The releases of a federation to start from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub archive: Option<ArchiveSpec>,
-    /// The rule by which trials that report as they train are stopped early; `None` if they are not.
+    /// The rule for early stopping of trials that report during training; `None` if trials are not
+    /// stopped early.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub early_stopping: Option<EarlyStoppingSpec>,
 }
@@ -58,7 +61,8 @@ pub struct NamedParameter {
 }
 
 impl Definition {
-    /// A study to be maximized by the default strategy with seed 0 and as yet no parameter.
+    /// Creates a definition that is maximized by the default strategy with seed 0, without
+    /// parameters.
     pub fn new(name: impl Into<String>) -> Self {
         Self {
             name: name.into(),
@@ -76,57 +80,63 @@ impl Definition {
         }
     }
 
-    /// Number of initial points by default: two for each coordinate of the unit cube, at least 5 and at most 20.
-    pub fn default_n_initial(dim: usize) -> usize {
-        dim.saturating_mul(2).clamp(5, 20)
+    /// Default number of initial points: two per parameter, at least 5 and at most 20.
+    ///
+    /// A categorical parameter counts once, regardless of the number of its choices. Its
+    /// coordinates encode the choice and are not independent directions.
+    pub fn default_n_initial(n_parameters: usize) -> usize {
+        n_parameters.saturating_mul(2).clamp(5, 20)
     }
 
-    /// Adds a parameter, and lets the initial design grow with it.
+    /// Adds a parameter and resets the size of the initial design to its default.
     #[must_use]
     pub fn parameter(mut self, name: impl Into<String>, spec: ParameterSpec) -> Self {
         let name = name.into();
         self.space.push(NamedParameter { name, spec });
-        self.n_initial = Self::default_n_initial(self.space().map_or(1, |space| space.dim()));
+        self.n_initial = Self::default_n_initial(self.space.len());
         self
     }
 
-    /// Smaller values are better.
+    /// Sets the direction to minimize.
     #[must_use]
     pub fn minimize(mut self) -> Self {
         self.direction = Direction::Minimize;
         self
     }
 
-    /// Another seed.
+    /// Sets the seed.
     #[must_use]
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = seed;
         self
     }
 
-    /// Another strategy.
+    /// Sets the strategy.
     #[must_use]
     pub fn strategy(mut self, strategy: StrategySpec) -> Self {
         self.strategy = strategy;
         self
     }
 
-    /// Another number of initial points; call it after the parameters.
+    /// Sets the number of initial points. Call it after adding the parameters.
     #[must_use]
     pub fn initial(mut self, n_initial: usize) -> Self {
         self.n_initial = n_initial;
         self
     }
 
-    /// The objective is noisy.
+    /// Marks the objective as noisy.
     #[must_use]
     pub fn noisy(mut self) -> Self {
         self.noisy = true;
         self
     }
 
-    /// Learns from an old study, by robust meta-GP-UCB unless another such strategy was chosen, and begins without initial
-    /// points: the first query asks the old studies. Call it after the parameters; see [`OldStudy::new`].
+    /// Learns from an old study, by robust meta-GP-UCB unless another meta-learning strategy was
+    /// chosen.
+    ///
+    /// The study starts without initial points: the first query uses the old studies. Call it after
+    /// adding the parameters; see [`OldStudy::new`].
     #[must_use]
     pub fn learn_from(mut self, study: OldStudy) -> Self {
         if !self.strategy.requires_old_studies() {
@@ -139,27 +149,33 @@ impl Definition {
         self
     }
 
-    /// The units in which values of old studies are compared with the new ones. On scales of their own, the new study begins with
-    /// initial points, as a scale needs some.
+    /// Sets the units for comparing values of old studies with the new ones.
+    ///
+    /// With [`MetaScale::Own`], the new study starts with initial points, since its scale is
+    /// estimated from them.
     #[must_use]
     pub fn meta_scale(mut self, scale: MetaScale) -> Self {
         self.n_initial = match scale {
-            MetaScale::Own => Self::default_n_initial(self.space().map_or(1, |space| space.dim())),
+            MetaScale::Own => Self::default_n_initial(self.space.len()),
             MetaScale::Common | MetaScale::Raw => 0,
         };
         self.meta.get_or_insert_default().settings.scale = scale;
         self
     }
 
-    /// Tries this many of the best points of old studies first, then goes on by the study's strategy, which may now also be one that
-    /// does not learn from old studies: choose it, and with it [`Definition::initial`], after this.
+    /// Tries this many of the best points of old studies first, then continues with the study's
+    /// strategy.
+    ///
+    /// The strategy may now also be one that does not learn from old studies. Choose it, and
+    /// [`Definition::initial`] with it, after this call.
     #[must_use]
     pub fn warm_start(mut self, n_points: usize) -> Self {
         self.meta.get_or_insert_default().settings.warm_start = n_points;
         self
     }
 
-    /// Begins with what a federation of the same space released, without initial points of its own; see [`ArchiveSpec::read`].
+    /// Starts from the releases of a federation with the same space, without initial points; see
+    /// [`ArchiveSpec::read`].
     #[must_use]
     pub fn begin_with(mut self, archive: ArchiveSpec) -> Self {
         self.archive = Some(archive);
@@ -167,8 +183,9 @@ impl Definition {
         self
     }
 
-    /// Stops trials early by what they report as they train ([`crate::Study::optimize_training`]), with GP-UCB unless a strategy was
-    /// chosen that goes with it.
+    /// Stops trials early by their reports during training ([`crate::Study::optimize_training`]).
+    ///
+    /// Uses GP-UCB unless a compatible strategy was chosen.
     #[must_use]
     pub fn early_stopping(mut self, spec: EarlyStoppingSpec) -> Self {
         if spec.check_strategy(&self.strategy).is_err() {
@@ -178,7 +195,7 @@ impl Definition {
         self
     }
 
-    /// The checked search space.
+    /// Returns the validated search space.
     ///
     /// # Errors
     /// If a declaration is not valid.
@@ -187,12 +204,12 @@ impl Definition {
         Ok(Space::from_specs(specs)?)
     }
 
-    /// As the text that is stored.
+    /// Serializes the definition for storage.
     pub(crate) fn to_text(&self) -> String {
         json(self)
     }
 
-    /// From the text that is stored.
+    /// Deserializes a stored definition.
     pub(crate) fn from_text(name: &str, text: &str) -> Result<Self, StudyError> {
         serde_json::from_str(text).map_err(|error| StudyError::Definition {
             name: name.to_owned(),
@@ -200,7 +217,8 @@ impl Definition {
         })
     }
 
-    /// The keys in which `given` differs from this one, which is stored.
+    /// Returns the differences between this stored definition and `given`, or `None` if they are
+    /// equal.
     pub fn difference(&self, given: &Self) -> Option<StudyError> {
         let differs =
             |changes| StudyError::Differs { name: self.name.clone(), changes: Box::new(changes) };
@@ -231,10 +249,10 @@ impl Definition {
         )))
     }
 
-    /// The checked space of a definition that can be used.
+    /// Validates the definition and returns its space.
     ///
     /// # Errors
-    /// What cannot.
+    /// The first invalid part.
     pub(crate) fn check(&self) -> Result<Space, StudyError> {
         let space = self.space()?;
         let parts = Parts {
@@ -260,7 +278,7 @@ impl Definition {
         Ok(space)
     }
 
-    /// Returns the content of the definition, key by key as the keys stand in a study's file.
+    /// Returns the content of the definition, key by key, as in a study's file.
     fn keys(&self) -> Keys {
         let mut keys = Keys::default();
         let names: Vec<&str> = self.space.iter().map(|p| p.name.as_str()).collect();
@@ -308,13 +326,13 @@ impl Definition {
     }
 }
 
-/// The parts of a definition that go together or do not.
+/// The parts of a definition that are checked in combination.
 pub(crate) struct Parts<'a> {
     pub(crate) strategy: &'a StrategySpec,
     pub(crate) learns: Option<Learning>,
     pub(crate) has_archive: bool,
     pub(crate) early_stopping: Option<&'a EarlyStoppingSpec>,
-    /// The table by which trials have further numbers.
+    /// The table of the file that gives trials additional numbers.
     pub(crate) outcomes: Option<&'static str>,
 }
 
@@ -324,7 +342,7 @@ pub(crate) struct Learning {
     pub(crate) has_warm_start: bool,
 }
 
-/// Parts that do not go together, and the key in a file by which that is told.
+/// An invalid combination of parts, and the key in a file at which it is reported.
 pub(crate) struct Misfit {
     pub(crate) at: &'static [&'static str],
     pub(crate) error: Box<StudyError>,
@@ -332,7 +350,7 @@ pub(crate) struct Misfit {
 
 impl Parts<'_> {
     /// # Errors
-    /// The first parts that do not go together.
+    /// The first invalid combination.
     pub(crate) fn check(&self) -> Result<(), Misfit> {
         let misfit = |at, error| {
             let error = Box::new(error);
@@ -377,7 +395,8 @@ impl Parts<'_> {
     }
 }
 
-/// Adds the options of an entry as the keys of a table, those of others of its registry without a value.
+/// Adds the options of an entry as keys of a table, and those of the other entries of its registry
+/// without values.
 pub(crate) fn push_options<E: Registered>(
     keys: &mut Keys,
     table: &str,
@@ -389,7 +408,7 @@ pub(crate) fn push_options<E: Registered>(
     }
 }
 
-/// The name of what holds a stored definition, in messages about what has changed since.
+/// Name of the stored definition's owner, in messages about changes since then.
 pub(crate) const STORED: &str = "the stored study";
 
 fn json<T: Serialize>(value: &T) -> String {

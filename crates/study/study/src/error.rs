@@ -20,18 +20,18 @@ pub enum StudyError {
     /// The space or a point is not valid.
     #[error(transparent)]
     Space(#[from] SpaceError),
-    /// It cannot begin with its archive.
+    /// The study cannot start from its archive.
     #[error(transparent)]
     Archive(#[from] ArchiveMisfit),
-    /// It cannot learn from old studies as it is to.
+    /// The study cannot learn from old studies as defined.
     #[error(transparent)]
     Meta(#[from] MetaError),
-    /// Its trials cannot be stopped early, or a report cannot be used.
+    /// Trials cannot be stopped early, or a report is unusable.
     #[error(transparent)]
     EarlyStopping(#[from] EarlyStoppingError),
-    /// The storage holds a study of this name that is another one.
+    /// A different study is stored under this name.
     #[error(
-        "study {name:?} is stored with other settings: {changes}; give the new study another name, or take back the change"
+        "study {name:?} is stored with different settings: {changes}; give the new study another name, or revert the change"
     )]
     Differs {
         /// The study.
@@ -39,18 +39,18 @@ pub enum StudyError {
         /// The keys that differ.
         changes: Box<Changes>,
     },
-    /// The strategy is the caller's own, and was not given.
+    /// The strategy is the caller's own, but was not supplied.
     #[error(
-        "study {name:?} leaves its queries to a strategy of the program that began it; go on with that program \
-         (Study::with_strategy): fedbo itself can show the study, but not ask for it"
+        "study {name:?} uses a strategy defined by the program that created it; continue with that program \
+         (Study::with_strategy): fedbo itself can show the study, but cannot ask for trials"
     )]
     OwnStrategy {
         /// The study.
         name: String,
     },
-    /// A strategy of the caller's own was given to a study that has another one.
+    /// A strategy of the caller's own was supplied to a study that has another one.
     #[error(
-        "study {name:?} has the strategy {strategy:?}; define it with StrategySpec::Own to give it one of your own"
+        "study {name:?} has the strategy {strategy:?}; define it with StrategySpec::Own to use your own strategy"
     )]
     NotOwnStrategy {
         /// The study.
@@ -58,19 +58,19 @@ pub enum StudyError {
         /// Its strategy.
         strategy: &'static str,
     },
-    /// A strategy asked for what is no point of the unit cube.
+    /// A strategy returned a query outside the unit cube.
     #[error("strategy {strategy:?} asked for {unit:?}; a query has {dim} coordinates from 0 to 1")]
     NoPoint {
         /// The strategy.
         strategy: &'static str,
-        /// The coordinates that it asked for.
+        /// The coordinates of the query.
         unit: Vec<f64>,
         /// The dimension of the unit cube.
         dim: usize,
     },
-    /// A study into which trials are to be imported has another one in the place of one of them.
+    /// A study that trials are imported into has a different trial in the place of one of them.
     #[error(
-        "study {name:?} is stored there already, with another trial {number}; import under another name"
+        "study {name:?} is already stored there, with a different trial {number}; import under another name"
     )]
     OtherTrial {
         /// The study.
@@ -83,13 +83,13 @@ pub enum StudyError {
     NoStudy {
         /// The name.
         name: String,
-        /// The names that there are.
+        /// The existing names.
         known: String,
     },
-    /// The storage has several studies, or none, and none was named.
+    /// No study was named, and the storage has several studies or none.
     #[error("which study? this storage has {known}")]
     WhichStudy {
-        /// The names that there are.
+        /// The existing names.
         known: String,
     },
     /// A stored definition cannot be read.
@@ -100,15 +100,15 @@ pub enum StudyError {
         /// The reason.
         message: String,
     },
-    /// A point is a trial already.
+    /// The point is already a trial.
     #[error(
-        "this point is trial {number} already; only a study with noisy = true evaluates a point twice"
+        "this point is already trial {number}; only a study with noisy = true evaluates a point twice"
     )]
     Duplicate {
         /// The earlier trial.
         number: u64,
     },
-    /// A trial did not fail, so there is nothing to try again.
+    /// The trial did not fail, so it cannot be retried.
     #[error("trial {number} is {state}; only a failed trial can be tried again")]
     NotFailed {
         /// The trial.
@@ -116,31 +116,31 @@ pub enum StudyError {
         /// The state of the trial, in one word.
         state: &'static str,
     },
-    /// A failed trial is tried again already.
-    #[error("trial {number} is tried again already, as trial {by}")]
+    /// The failed trial is already retried.
+    #[error("trial {number} is already being retried, as trial {by}")]
     TriedAgain {
         /// The trial.
         number: u64,
         /// The later trial.
         by: u64,
     },
-    /// An objective or a constraint cannot be used.
+    /// An objective or a constraint is invalid.
     #[error("{message}")]
     Outcomes {
-        /// The problem, with key, value and way out.
+        /// The problem, with key, value and remedy.
         message: String,
     },
-    /// Constraints or several objectives stand beside what does not know them.
+    /// Constraints or several objectives are combined with a feature that does not support them.
     #[error("{table} cannot be combined with {other}; remove one of them")]
     OutcomesBeside {
         /// The table.
         table: &'static str,
-        /// The other table.
+        /// The incompatible table or feature.
         other: &'static str,
     },
-    /// A strategy knows no constraints and one objective.
+    /// The strategy supports neither constraints nor several objectives.
     #[error(
-        "strategy {strategy:?} does not go with {table}; choose {}, or remove {table}",
+        "strategy {strategy:?} cannot be combined with {table}; choose {}, or remove {table}",
         StrategySpec::names("or", StrategySpec::takes_outcomes)
     )]
     OutcomesStrategy {
@@ -149,17 +149,17 @@ pub enum StudyError {
         /// The strategy.
         strategy: &'static str,
     },
-    /// A trial was told other numbers than the study has.
-    #[error("a trial of this study has the numbers {expected}; it was told {found} of them")]
+    /// The number of values told for a trial differs from that of the study.
+    #[error("a trial of this study has the numbers {expected}; it was told {found} numbers")]
     WrongNumbers {
-        /// The numbers of the study by name.
+        /// The names of the study's numbers.
         expected: String,
-        /// Number of those that were told.
+        /// Number of told values.
         found: usize,
     },
-    /// There is no single best trial.
+    /// A study with several objectives has no single best trial.
     #[error(
-        "study {name:?} has several objectives, so no single best trial; best_trials has those that no other one dominates"
+        "study {name:?} has several objectives, so it has no single best trial; best_trials returns the non-dominated ones"
     )]
     SeveralObjectives {
         /// The study.
@@ -171,7 +171,7 @@ pub enum StudyError {
         /// The value.
         value: f64,
     },
-    /// A trial ended, but that could not be stored.
+    /// A trial ended, but its outcome could not be stored.
     #[error("trial {number} ended with {told}, which could not be stored: {cause}")]
     Unstored {
         /// The trial.
@@ -181,13 +181,13 @@ pub enum StudyError {
         /// The reason why it could not be stored.
         cause: StorageError,
     },
-    /// The objective could not be evaluated at all, whatever the point.
+    /// The objective could not be evaluated at all, regardless of the point.
     #[error("{message}; the trial was given back, and the run ended")]
     Objective {
         /// The problem with the objective.
         message: String,
     },
-    /// Other processes were always faster.
+    /// Other processes always added their trials first.
     #[error("other processes asked so often that no trial could be added in {attempts} attempts")]
     Overtaken {
         /// Number of attempts.

@@ -1,4 +1,4 @@
-//! `study.toml`: one party's study as a user writes it, and its check.
+//! `study.toml`: the definition of one party's study as a file, and its validation.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -19,14 +19,14 @@ use crate::meta::MetaTable;
 use crate::outcomes::outcomes_table;
 use crate::{Constraint, Definition, EarlyStoppingSpec, MetaFile, NamedObjective, NamedParameter};
 
-/// A whole file: plain data, not yet checked.
+/// The whole file: plain data, not yet validated.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct StudyToml {
-    /// Version of the file's layout; 1, also by default.
+    /// Version of the file layout; 1, which is the default.
     version: Option<u64>,
     study: Option<StudyTable>,
-    /// A map has no order: the checked space follows the file's.
+    /// A map has no order; the validated space takes its order from the file.
     space: BTreeMap<String, ParameterSpec>,
     strategy: StrategyTable,
     meta: Option<MetaTable>,
@@ -75,7 +75,7 @@ struct StudyTable {
 #[serde(default)]
 struct StrategyTable {
     name: Option<String>,
-    /// The options of the strategy, which are read once it is known: [`TableOptions`].
+    /// The options of the strategy, which [`TableOptions`] reads once the strategy is known.
     #[serde(flatten)]
     _options: BTreeMap<String, IgnoredAny>,
 }
@@ -88,53 +88,54 @@ struct ObjectiveTable {
     timeout_s: Option<f64>,
 }
 
-/// A checked `study.toml`.
+/// A validated `study.toml`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StudyFile {
-    /// The definition of the study, but for the trials of old studies that it learns from.
+    /// The definition of the study, without the trials of the old studies that it learns from.
     pub definition: Definition,
-    /// Those old studies.
+    /// The old studies that it learns from.
     pub meta: Option<MetaFile>,
-    /// The archive that it begins with.
+    /// The archive that it starts from.
     pub archive: Option<ArchiveFile>,
     /// Its space.
     pub space: Space,
-    /// Number of trials it is to have.
+    /// Total number of trials.
     pub n_trials: u64,
-    /// Trials that one process evaluates at once, unless the command line says otherwise.
+    /// Default number of trials that one process evaluates in parallel.
     pub jobs: usize,
-    /// The number of failed trials in a row that end a run.
+    /// Number of consecutive failed trials that ends a run.
     pub failures_max: FailuresMax,
-    /// The time after which a run begins no further trial.
+    /// Time after which a run begins no further trial.
     pub timeout: Option<Duration>,
-    /// The number of trials in a row without progress that ends the study; none for no limit.
+    /// Number of consecutive trials without progress that ends the study; `None` for no limit.
     pub patience: Option<u64>,
-    /// The progress that counts: [`crate::Patience::improvement_min`].
+    /// Minimum improvement that counts as progress: [`crate::Patience::improvement_min`].
     pub improvement_min: f64,
-    /// The address of its storage; a relative file is relative to the study's own file.
+    /// The address of the study's storage. A relative path is relative to the study's own file.
     pub storage: Address,
-    /// The time that a trial that is stopped early may take to end.
+    /// Grace period for a trial to exit after it is stopped early.
     pub stop_grace: Duration,
-    /// The command that evaluates a point; `None` where points are asked for and told by hand.
+    /// The command that evaluates a point; `None` if points are asked for and told by hand.
     pub command: Option<CommandSpec>,
-    /// The text that it was read from.
+    /// The file's text.
     pub(crate) source: TomlFile,
 }
 
-/// Most workers of one process.
+/// Maximum number of workers of one process.
 pub const JOBS_MAX: usize = 256;
 
 impl StudyFile {
-    /// Reads and checks a file.
+    /// Reads and validates a file.
     ///
     /// # Errors
-    /// The first thing that cannot be used, with its place and the way out.
+    /// The first problem, with its place and remedy.
     pub fn load(path: &Path) -> Result<Self, FileError> {
         let file = TomlFile::read(path)?;
         read(&file)?.validate(&file)
     }
 
-    /// Checks the text of a file; errors name it as `path`, and relative paths in it refer to that one's folder.
+    /// Validates the text of a file. Errors name the file as `path`, and relative paths refer to
+    /// the folder of `path`.
     ///
     /// # Errors
     /// As for [`StudyFile::load`].
@@ -143,10 +144,11 @@ impl StudyFile {
         read(&file)?.validate(&file)
     }
 
-    /// The same without the command: to look at a study, or to tell a trial, its program need not be there.
+    /// Same as [`StudyFile::load`], without the command: inspecting a study or telling a trial does
+    /// not require its program.
     ///
     /// # Errors
-    /// As for [`StudyFile::load`], but for what stands in `[objective]`.
+    /// As for [`StudyFile::load`], except those about `[objective]`.
     pub fn load_without_command(path: &Path) -> Result<Self, FileError> {
         let file = TomlFile::read(path)?;
         let mut table = read(&file)?;
@@ -195,7 +197,7 @@ impl StudyToml {
                 return Err(file.error(&at, message));
             }
             (None, None) => {
-                let remedy = "add direction = \"minimize\" or \"maximize\": which values are better (or [[objectives]], two or more)";
+                let remedy = "add direction = \"minimize\" or \"maximize\": the direction of better values (or [[objectives]], two or more)";
                 return Err(file.missing_error(&at, remedy));
             }
         };
@@ -225,7 +227,7 @@ impl StudyToml {
             Some(n) => check.count(&["study", "initial"], n, 10_000)?,
             None if meta.as_ref().is_some_and(asks_first) => 0,
             None if meta.is_none() && self.archive.is_some() => 0,
-            None => Definition::default_n_initial(space.dim()),
+            None => Definition::default_n_initial(space.parameters().len()),
         };
         let command = match &self.objective {
             None => None,
@@ -270,7 +272,7 @@ impl StudyToml {
         })
     }
 
-    /// Several objectives, if the file has some.
+    /// Returns the objectives, if the file has several.
     fn objectives(&self, check: Check<'_>) -> Result<Vec<NamedObjective>, FileError> {
         let mut objectives = Vec::with_capacity(self.objectives.len());
         for (index, entry) in self.objectives.iter().enumerate() {
@@ -287,7 +289,7 @@ impl StudyToml {
         Ok(objectives)
     }
 
-    /// Constraints, if the file has some.
+    /// Returns the constraints, if the file has any.
     fn constraints(&self, check: Check<'_>) -> Result<Vec<Constraint>, FileError> {
         let constraint = |(index, entry): (usize, &ConstraintEntry)| {
             Ok(Constraint {
@@ -299,7 +301,7 @@ impl StudyToml {
         self.constraints.iter().enumerate().map(constraint).collect()
     }
 
-    /// The strategy, which goes with the other tables.
+    /// Returns the strategy, checked against the other tables.
     fn strategy(
         &self,
         check: Check<'_>,
@@ -332,11 +334,11 @@ impl StudyToml {
     }
 }
 
-/// The words for directions.
+/// Names of the directions.
 const DIRECTIONS: [(&str, Direction); 2] =
     [("maximize", Direction::Maximize), ("minimize", Direction::Minimize)];
 
-/// The name of an objective or a constraint, which is needed.
+/// Returns the required name of an objective or a constraint.
 fn name_of(
     check: Check<'_>,
     table: &str,
@@ -349,7 +351,7 @@ fn name_of(
     })
 }
 
-/// A time limit in seconds; `None` if that is none.
+/// Converts a time limit in seconds; `None` if it is not a valid positive duration.
 pub fn time_limit(seconds: f64) -> Option<Duration> {
     let time = Duration::try_from_secs_f64(seconds).ok()?;
     (!time.is_zero()).then_some(time)
@@ -370,13 +372,13 @@ impl StudyTable {
     fn improvement_min(&self, check: Check<'_>, has_objectives: bool) -> Result<f64, FileError> {
         let at = ["study", "improvement_min"];
         if let (Some(_), None) = (self.improvement_min, self.patience) {
-            let message = "study.improvement_min says what counts as progress for study.patience, which is missing; add patience = .., \
-                           or remove improvement_min";
+            let message = "study.improvement_min defines progress for study.patience, which is missing; add patience = .., or remove \
+                           improvement_min";
             return Err(check.file.error(&at, message.to_owned()));
         }
         if let (Some(_), true) = (self.improvement_min, has_objectives) {
-            let message = "study.improvement_min is for a single objective; remove it, since with [[objectives]] a trial that no other one \
-                           dominates is progress";
+            let message = "study.improvement_min is for a single objective; remove it, since with [[objectives]] every non-dominated trial \
+                           is progress";
             return Err(check.file.error(&at, message.to_owned()));
         }
         let improvement_min = self.improvement_min.unwrap_or(0.0);
@@ -391,7 +393,7 @@ impl StudyTable {
 impl ObjectiveTable {
     fn command(&self, check: Check<'_>, space: &Space) -> Result<CommandSpec, FileError> {
         let Some(command) = &self.command else {
-            let remedy = "add command = [\"program\", \"argument\", ..], whose last line of output is the value";
+            let remedy = "add command = [\"program\", \"argument\", ..]; its last line of output is the value";
             return Err(check.file.missing_error(&["objective", "command"], remedy));
         };
         let keys = CommandKeys {
@@ -406,7 +408,7 @@ impl ObjectiveTable {
 fn n_trials(study: &StudyTable, file: &TomlFile) -> Result<u64, FileError> {
     let path = ["study", "trials"];
     let Some(n_trials) = study.trials else {
-        let remedy = "add trials = .., how many points are evaluated in all";
+        let remedy = "add trials = .., the total number of points to evaluate";
         return Err(file.missing_error(&path, remedy));
     };
     let max = StrategySpec::TRIALS_MAX;
@@ -424,7 +426,7 @@ fn storage(study: &StudyTable, file: &TomlFile) -> Result<Address, FileError> {
     let path = ["study", "storage"];
     match given.parse::<Address>() {
         Ok(address) => Ok(address.relative_to(file.folder())),
-        // What the file says is quoted, but for a password in it.
+        // The error quotes the file's value, unless it has a password.
         Err(StorageError::Address { address, hint }) if address == *given => {
             let expected = format!(
                 "\"sqlite:FILE\", \"postgresql://USER@HOST/DATABASE\" or \"memory:\"{hint}"

@@ -1,6 +1,4 @@
-//! Trials of other programs, which become a study of their own.
-
-mod optuna;
+//! Import of trials of other programs as a new study.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,23 +9,23 @@ use fedbo_storage::{Storage, TrialState};
 use crate::trial_table::{TableDefect, TrialTable};
 use crate::{Definition, LeftOut, Study, StudyError};
 
-pub use optuna::{OptunaStorage, read_optuna};
-
-/// Trials that an import stores in one transaction, for which others who write to the storage wait.
+/// Maximum number of trials per transaction of an import. Other writers of the storage wait for
+/// each transaction.
 const IMPORTED_AT_A_TIME: usize = 100;
 
 /// The trials of a table that have a value.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ImportedTrials {
-    /// The direction of their values, if the table says it.
+    /// The direction of their values, if the table contains it.
     pub direction: Option<Direction>,
-    /// Points of the space with their numbers by [`Definition::number_names`], in the order of the rows.
+    /// Points of the space with their numbers, ordered as in [`Definition::number_names`], in row
+    /// order.
     pub trials: Vec<(Point, Vec<f64>)>,
-    /// The rows without a usable value, by their reason.
+    /// The rows without a usable value, grouped by reason.
     pub left_out: Vec<LeftOut>,
 }
 
-/// The reason why a table cannot be imported.
+/// Reason why a table cannot be imported.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ImportError {
     /// The file or the database cannot be read.
@@ -35,27 +33,29 @@ pub enum ImportError {
     Unreadable {
         /// The file, or the database's address.
         path: PathBuf,
-        /// The message of the system or the server.
+        /// The error message of the system or the server.
         message: String,
     },
-    /// Its content cannot be used.
+    /// The content is unusable.
     #[error("{}{}: {message}", path.display(), line.map_or_else(String::new, |line| format!(", line {line}")))]
     Table {
         /// The file, or the database's address.
         path: PathBuf,
-        /// The line, from 1, if it is one.
+        /// Line number, counted from 1, if the defect has one.
         line: Option<u64>,
-        /// The defect, with column and value, and what was expected.
+        /// The defect, with column, value and expectation.
         message: String,
     },
 }
 
-/// Reads the trials of a table of comma-separated values: an export of fedbo, a table of pandas with columns `params_NAME`, or one
-/// whose columns are the parameters, the study's numbers (`value`, where there is no other) and, if there is one, `state`. Rows of trials that failed, were stopped or have not ended
-/// are left out.
+/// Reads trials from a table of comma-separated values.
+///
+/// The table is an export of fedbo, a pandas table with columns `params_NAME`, or one with columns
+/// for the parameters, the study's numbers (`value` if there is only one) and optionally `state`.
+/// Rows of trials that failed, were stopped or have not ended are left out.
 ///
 /// # Errors
-/// The first thing that cannot be used, with its line, column and value.
+/// The first unusable entry, with its line, column and value.
 pub fn read_trials(path: &Path, definition: &Definition) -> Result<ImportedTrials, ImportError> {
     let bytes = std::fs::read(path).map_err(|error| ImportError::Unreadable {
         path: path.to_owned(),
@@ -64,10 +64,10 @@ pub fn read_trials(path: &Path, definition: &Definition) -> Result<ImportedTrial
     trials_of_table(&bytes, path, definition)
 }
 
-/// The same of a table that was read from `path`.
+/// Same as [`read_trials`], for the content of a table that was read from `path`.
 ///
 /// # Errors
-/// As [`read_trials`].
+/// As for [`read_trials`].
 pub fn trials_of_table(
     bytes: &[u8],
     path: &Path,
@@ -121,14 +121,17 @@ fn parse(bytes: &[u8], definition: &Definition) -> Result<ImportedTrials, TableD
 }
 
 impl Study {
-    /// Stores trials that were evaluated elsewhere as a study of complete trials, in this order. A study that has the first of them
-    /// already is given the others; so an import that was interrupted goes on when it is done again.
+    /// Stores trials that were evaluated elsewhere as a study of complete trials, in this order.
+    ///
+    /// If the study already has the first of them, the others are added. So an interrupted import
+    /// can be repeated to complete it.
     ///
     /// Returns the study and the number of trials that are new in it.
     ///
     /// # Errors
-    /// If the definition or a point is not valid or a value not finite, a stored study of this name is another one or has another
-    /// trial in the place of one of these, or the storage fails.
+    /// If the definition or a point is invalid or a value is not finite, a different study is
+    /// stored under this name or has a different trial in the place of one of these, or the storage
+    /// fails.
     pub fn import(
         storage: Arc<dyn Storage>,
         definition: &Definition,
@@ -140,7 +143,7 @@ impl Study {
             definition.check_numbers(numbers)?;
             points.push((space.normalize(point)?, numbers.clone()));
         }
-        // All trials are complete, so the strategy of what an earlier import stored does not matter.
+        // All trials are complete, so the strategy stored by an earlier import is irrelevant.
         let definition = match Self::load(storage.clone(), Some(&definition.name)) {
             Ok(stored) => {
                 Definition { strategy: stored.definition().strategy, ..definition.clone() }
@@ -163,7 +166,7 @@ impl Study {
         let mut n_new = new.len();
         for (trial, (_, numbers)) in known.iter().zip(there) {
             if !matches!(trial.state, TrialState::Told(_)) {
-                // An import of an earlier version was interrupted before it told its value.
+                // An earlier version's import was interrupted before it told this value.
                 study.tell_numbers(trial.number, numbers.clone())?;
                 n_new += 1;
             }
@@ -225,7 +228,7 @@ mod tests {
         }
     }
 
-    /// More than are stored at a time, and again after some batches and a part of one.
+    /// More trials than one batch, and a repetition after some batches and part of one.
     #[test]
     fn a_long_table_is_stored_in_batches() {
         let trials: Vec<(Point, Vec<f64>)> = (1..=9)
@@ -258,7 +261,7 @@ mod tests {
             |trials: &[(Point, Vec<f64>)]| Study::import(storage.clone(), &definition(), trials);
         let (_, n_new) = import(&trials[..2]).unwrap();
         assert_eq!(n_new, 2);
-        // As an import of an earlier version left it that was interrupted before it told the value.
+        // The state after an earlier version's import was interrupted before it told the value.
         let key = storage.studies().unwrap()[0].key;
         let asked = NewTrial {
             holder: Some((Worker::by_hand(), None)),
@@ -272,7 +275,7 @@ mod tests {
         assert_eq!((n_new, &pairs), (2, &trials));
         assert!(stored.iter().all(|each| each.source == "imported"));
         assert_eq!(import(&trials).unwrap().1, 0);
-        // Also into what an earlier program stored, whose strategy had fewer options.
+        // Also into a study stored by an earlier program, with fewer strategy options.
         let earlier = Arc::new(MemoryStorage::new());
         let stored = serde_json::to_string(&definition()).unwrap();
         let option = r#","output_transform":"automatic","augmented":true"#;

@@ -1,4 +1,4 @@
-//! Insight that the trials of a study give into its parameters and into the place of the best point.
+//! Insight into the parameters of a study and the location of its best point.
 
 use fedbo_gp::OutputTransform;
 use fedbo_optim::{Points, sobol};
@@ -10,27 +10,35 @@ use serde::Serialize;
 
 use crate::{Definition, StudyError};
 
-/// The insight that a surrogate gives into a study's trials.
+/// Insight of a surrogate into a study's trials.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Insight {
-    /// One entry a parameter, in the space's order.
+    /// One entry per parameter, in the space's order.
     pub importance: Vec<ParameterImportance>,
-    /// The feasible told trial with the largest (of a study that minimizes: smallest) posterior mean: in a noisy study the best value
-    /// is a lucky one, and this is the better guess. There a trial is feasible if it meets all constraints with a probability of at least one
-    /// half, by models of their slacks; if none is, this is the one that does most probably.
+    /// The feasible told trial with the best posterior mean: the largest, or the smallest if the
+    /// study minimizes.
+    ///
+    /// In a noisy study the best value is biased by luck, and this is the better guess. A trial of
+    /// a noisy study is feasible if it satisfies all constraints with a probability of at least one
+    /// half, by models of their slacks. If none is feasible, this is the one with the highest
+    /// probability.
     pub best_by_mean: Trial,
-    /// The probability that this trial meets all constraints without noise, by independent models of their slacks; of a noisy study with
-    /// constraints.
+    /// Probability that this trial satisfies all constraints without noise, by independent models
+    /// of their slacks.
+    ///
+    /// Only for noisy studies with constraints.
     pub probability_feasible: Option<f64>,
-    /// The posterior mean there, in the objective's units.
+    /// The posterior mean at this trial, in the objective's units.
     pub mean: f64,
-    /// The posterior standard deviation there, in the objective's units, noise excluded.
+    /// The posterior standard deviation at this trial, in the objective's units, without noise.
     pub std: f64,
-    /// Standard deviation of the noise that the surrogate sees, in the objective's units.
+    /// Standard deviation of the noise estimated by the surrogate, in the objective's units.
     pub noise_std: f64,
-    /// The transform of the values before they are modelled, standardized and to be maximized.
+    /// The transform of the values before modelling, applied to standardized values that are to be
+    /// maximized.
     pub output_transform: Option<OutputTransform>,
-    /// Number of values that it rests on: all up to 2000, else the best 1000 and an even spread of the others.
+    /// Number of values used: all up to 2000, otherwise the best 1000 and an even spread of the
+    /// others.
     pub n_values: usize,
 }
 
@@ -39,35 +47,39 @@ pub struct Insight {
 pub struct ParameterImportance {
     /// The parameter.
     pub name: String,
-    /// Total effect of the parameter on the posterior mean: the share of its variance over the space that vanishes when all
-    /// other parameters are known (Homma & Saltelli 1996). Shares of interacting parameters add up to more than 1. All
-    /// are 0 where the mean is constant.
+    /// Total effect of the parameter on the posterior mean: the share of its variance over the
+    /// space that remains if all other parameters are fixed (Homma & Saltelli 1996).
+    ///
+    /// Shares of interacting parameters add up to more than 1. All are 0 if the mean is constant.
     pub variance_share: f64,
-    /// Share in the expected squared distance, in length scales, of two random points: Σ_c Var(x_c)/ℓ_c² over the parameter's
-    /// coordinates, relative to all. From the length scales of automatic relevance determination alone.
+    /// Share in the expected squared distance, in length scales, of two random points:
+    /// Σ_c Var(x_c)/ℓ_c² over the parameter's coordinates, relative to the sum over all.
+    ///
+    /// Computed only from the length scales of automatic relevance determination.
     pub relevance: f64,
 }
 
-/// Most trials that the surrogate of an insight sees.
+/// Maximum number of trials that the surrogate is fitted to.
 const N_FITTED: usize = 2000;
-/// Pairs of points by which a total effect is estimated.
+/// Number of pairs of points used to estimate a total effect.
 const N_PAIRS: usize = 1024;
 
-/// A surrogate of a study's values, fitted anew.
+/// A surrogate fitted to a study's values.
 pub(crate) struct Fitted {
     pub(crate) surrogate: Surrogate,
-    /// The trials that it rests on, with their values.
+    /// The trials it was fitted to, with their values.
     with_value: Vec<(Trial, f64)>,
     /// Their points in the unit cube, and their values to maximize.
     observations: Vec<Observation>,
     /// The index of [`Insight::best_by_mean`].
     best: usize,
-    /// The probability that it meets all constraints; of a noisy study with constraints.
+    /// Probability that the best trial satisfies all constraints; only for noisy studies with
+    /// constraints.
     probability_feasible: Option<f64>,
 }
 
 impl Fitted {
-    /// `None` while there are fewer than two values.
+    /// Fits the surrogate; `None` while there are fewer than two values.
     pub(crate) fn to(
         definition: &Definition,
         space: &Space,
@@ -93,7 +105,7 @@ impl Fitted {
                 ))
             })
             .collect::<Result<Vec<_>, StudyError>>()?;
-        // The transform that the study's strategy names.
+        // The output transform of the study's strategy.
         let option = definition.strategy.value("output_transform");
         let option = option.and_then(|value| serde_json::from_value(value).ok());
         let settings = SurrogateSettings::for_space(space, definition.noisy)
@@ -110,7 +122,7 @@ impl Fitted {
         let probability = |unit: &[f64]| -> f64 {
             slacks.iter().map(|slack| slack.probability_of_at_least(0.0, unit)).product()
         };
-        // How feasible a trial is: 1 if it is, else less than 1/2.
+        // Feasibility of a trial: 1 if it is feasible, otherwise less than 1/2.
         let feasibilities =
             with_value.iter().zip(&observations).map(|((trial, _), observation)| {
                 if slacks.is_empty() {
@@ -118,11 +130,11 @@ impl Fitted {
                 }
                 match probability(&observation.unit) {
                     p if p >= 0.5 => 1.0,
-                    p => p.max(0.0), // not a number is nothing
+                    p => p.max(0.0), // NaN counts as 0
                 }
             });
         let feasibilities: Vec<f64> = feasibilities.collect();
-        // The first of the largest; an infeasible one only if there is no other.
+        // The first of the largest. An infeasible trial is chosen only if there is no feasible one.
         let better = |a: usize, b: usize| match feasibilities[b].total_cmp(&feasibilities[a]) {
             std::cmp::Ordering::Equal if means[b] > means[a] => b,
             std::cmp::Ordering::Greater => b,
@@ -139,13 +151,14 @@ impl Fitted {
         &self.with_value[self.best].0
     }
 
-    /// Number of values that it rests on.
+    /// Number of values it was fitted to.
     pub(crate) fn n_values(&self) -> usize {
         self.with_value.len()
     }
 }
 
-/// Models of the slacks of a noisy study's constraints, by which a trial is feasible; none without noise, where its own numbers say it.
+/// Models of the constraint slacks of a noisy study, which decide feasibility. Empty without noise,
+/// where the trial's own numbers decide.
 fn slack_models(
     definition: &Definition,
     space: &Space,
@@ -193,7 +206,8 @@ impl Insight {
     }
 }
 
-/// At most [`N_FITTED`] trials in the order of telling: the best half of that number, and an even spread of the others.
+/// Selects at most [`N_FITTED`] trials in the order of telling: the best ones as one half, and an
+/// even spread of the others.
 fn representative(all: Vec<(Trial, f64)>, to_maximize: impl Fn(f64) -> f64) -> Vec<(Trial, f64)> {
     if all.len() <= N_FITTED {
         return all;
@@ -232,7 +246,7 @@ fn importance(space: &Space, surrogate: &Surrogate, seed: Seed) -> Vec<Parameter
         .collect()
 }
 
-/// Each parameter with its coordinates in the unit cube.
+/// Each parameter with the range of its coordinates in the unit cube.
 fn coordinates(space: &Space) -> impl Iterator<Item = (&Parameter, std::ops::Range<usize>)> {
     let mut from = 0;
     space.parameters().iter().map(move |parameter| {
@@ -242,7 +256,8 @@ fn coordinates(space: &Space) -> impl Iterator<Item = (&Parameter, std::ops::Ran
     })
 }
 
-/// Variance of one coordinate at a random point: 1/12 of a number, (1/k)(1 − 1/k) of one of k > 2 choices, 1/4 of a pair.
+/// Variance of one coordinate at a random point: 1/12 for a number, (1/k)(1 − 1/k) for one of k > 2
+/// choices, 1/4 for one of two.
 fn coordinate_variance(parameter: &Parameter) -> f64 {
     match parameter.kind() {
         fedbo_space::Kind::Categorical { choices } => {
@@ -254,8 +269,8 @@ fn coordinate_variance(parameter: &Parameter) -> f64 {
     }
 }
 
-/// S_j = E[(f(a) − f(a with b's parameter j))²] / (2 Var f) over independent points a and b of the space (Jansen 1999),
-/// by a scrambled Sobol sequence in 2d dimensions.
+/// S_j = E[(f(a) − f(a with b's parameter j))²] / (2 Var f) over independent points a and b of the
+/// space (Jansen 1999), estimated by a scrambled Sobol sequence in 2d dimensions.
 fn total_effects(space: &Space, seed: Seed, f: impl Fn(&[f64]) -> f64) -> Vec<f64> {
     let dim = space.dim();
     let scramble = seed.stream(Purpose::Sensitivity, 0, 0).bits();
@@ -321,7 +336,7 @@ mod tests {
         }
     }
 
-    /// f = (x − ½)(n − ½): all of the variance is the interaction's, so both have total effect 1.
+    /// f = (x − ½)(n − ½): the interaction has all of the variance, so both have total effect 1.
     #[test]
     fn interacting_parameters_share_everything() {
         let shares = total_effects(&space(), Seed::new(1), |u| (u[0] - 0.5) * (u[4] - 0.5));

@@ -1,7 +1,7 @@
-//! One party's study: trials asked for, evaluated and told, by one or many workers.
+//! One party's study: trials that one or many workers ask for, evaluate and tell.
 //!
-//! Decides which trial comes next and who evaluates it. Where trials are kept is `fedbo-storage`'s business, how a query is
-//! chosen that of `fedbo-strategies`. Start at [`Study`].
+//! This crate decides the next trial and the worker that evaluates it. `fedbo-storage` keeps the
+//! trials, and `fedbo-strategies` chooses the queries. Start at [`Study`].
 //!
 //! ```
 //! use fedbo_study::{Definition, StrategySpec, Study};
@@ -43,9 +43,7 @@ pub use early_stopping::{EarlyStoppingError, EarlyStoppingSpec, RunningTrial};
 pub use error::StudyError;
 pub use fedbo_strategies::{StoppingRuleSpec, StrategySpec};
 pub use file::{JOBS_MAX, StudyFile, time_limit};
-pub use import::{
-    ImportError, ImportedTrials, OptunaStorage, read_optuna, read_trials, trials_of_table,
-};
+pub use import::{ImportError, ImportedTrials, read_trials, trials_of_table};
 pub use insight::{Insight, ParameterImportance};
 pub use meta::{
     LeftOut, MetaError, MetaFile, MetaScale, MetaSettings, MetaSpec, Mismatch, OldSource, OldStudy,

@@ -1,4 +1,4 @@
-//! The pure part of a study: from what was told, in order, to the next point.
+//! The pure part of a study: maps the told trials, in order, to the next point.
 
 use std::collections::BTreeSet;
 
@@ -15,39 +15,41 @@ use fedbo_streams::{Purpose, Seed, Stream};
 use crate::early_stopping::ToldTrials;
 use crate::{Definition, MetaError, StudyError};
 
-/// A strategy with its initial design, told everything up to a place in the order of telling.
+/// A strategy with its initial design, told all trials up to a place in the order of telling.
 ///
-/// Its state and its proposals are functions of the definition and of the told trials in order, to the bit, however they were
-/// batched: so a study goes on after an interruption as if there had been none.
+/// Its state and its proposals are functions of the definition and of the told trials in order, bit
+/// for bit, independent of batches. So a study resumes after an interruption as if there had been
+/// none.
 pub(crate) struct Model {
     definition: Definition,
     space: Space,
     seed: Seed,
     initial: SobolSearch,
     strategy: ModelStrategy,
-    /// The best points of old studies, which are tried first, those aside that were tried already.
+    /// The best points of old studies, which are tried first, without those that were already
+    /// tried.
     first: Vec<Vec<f64>>,
     n_told: u64,
-    /// Those of them that evaluated the point of a failed trial again.
+    /// Number of told trials that are retries of failed ones.
     n_retries: u64,
     n_values: usize,
 }
 
-/// Makes a strategy of the caller's own that was told nothing yet.
+/// Creates an untold instance of the caller's own strategy.
 pub(crate) type OwnStrategy = dyn Fn() -> Box<dyn Strategy> + Send + Sync;
 
 /// The part of the model that proposes.
 enum ModelStrategy {
-    /// From final values.
+    /// Proposes from final values.
     Final(Box<dyn Strategy>),
-    /// From curves, where trials report as they train.
+    /// Proposes from learning curves, for trials that report during training.
     Epochs(Box<EpochStrategy>),
 }
 
-/// A strategy that models epochs, and what it was told.
+/// A strategy that models epochs, and the trials it was told.
 struct EpochStrategy {
     strategy: EpochGpUcb,
-    tellings: ToldTrials,
+    told_trials: ToldTrials,
 }
 
 impl ModelStrategy {
@@ -59,7 +61,7 @@ impl ModelStrategy {
     }
 }
 
-/// Values without which a surrogate says nothing.
+/// Minimum number of values for a useful surrogate.
 const VALUES_MIN: usize = 2;
 
 impl Model {
@@ -82,22 +84,22 @@ impl Model {
         })
     }
 
-    /// Returns the number of tellings that it knows.
+    /// Returns the number of told trials that the model has absorbed.
     pub(crate) fn n_told(&self) -> u64 {
         self.n_told
     }
 
-    /// Returns the number of known tellings of trials that evaluated the point of a failed one again.
+    /// Returns the number of absorbed trials that are retries of failed ones.
     pub(crate) fn n_retries(&self) -> u64 {
         self.n_retries
     }
 
-    /// Returns the number of trials that it knows, those that evaluated the point of a failed one again included.
+    /// Returns the number of absorbed trials, including retries of failed ones.
     pub(crate) fn n_known(&self) -> usize {
         usize::try_from(self.n_told).unwrap_or(usize::MAX)
     }
 
-    /// Returns the influence of old studies on its next query, in the models' units.
+    /// Returns the influence of old studies on the next query, in the units of the models.
     pub(crate) fn transfer(&self) -> Option<Transfer> {
         match &self.strategy {
             ModelStrategy::Final(strategy) => strategy.transfer(),
@@ -105,32 +107,35 @@ impl Model {
         }
     }
 
-    /// Takes in the trials that were told next, in the order of telling. A failure is left out if one of them evaluated its point
-    /// again: so who takes in such a trial begins with a new model and takes in everything.
+    /// Absorbs the next told trials, in the order of telling.
+    ///
+    /// A failure is left out if one of them is its retry. So the caller must absorb a batch with a
+    /// retry into a new model, together with all earlier trials.
     pub(crate) fn absorb(&mut self, told: &[Trial]) -> Result<(), StudyError> {
         let n_told = told.len() as u64;
         let retried: BTreeSet<u64> = told.iter().filter_map(Trial::retry_of).collect();
-        let standing: Vec<Trial>;
+        let current: Vec<Trial>;
         let told = if retried.is_empty() {
             told
         } else {
             let stands = |trial: &&Trial| !retried.contains(&trial.number);
-            standing = told.iter().filter(stands).cloned().collect();
-            &standing
+            current = told.iter().filter(stands).cloned().collect();
+            &current
         };
         let observations = told
             .iter()
             .map(|trial| {
                 Ok(Observation {
                     unit: self.space.encode(&trial.point)?,
-                    // Strategies without a surrogate do not look at it; a trial that was stopped did not fail.
+                    // Strategies without a surrogate ignore the value. A trial that was stopped
+                    // early did not fail.
                     value: trial
                         .value()
                         .or(trial.last_report().map(|report| report.value))
                         .filter(|_| !matches!(trial.told(), Some(Told::Failed { .. })))
                         .map(|value| self.definition.direction.to_maximize(value)),
                     further: self.definition.further(trial)?,
-                    // What the initial design shows is weighed as a whole, before the first query.
+                    // The initial design is weighed as a whole, before the first query.
                     source: match trial.origin() {
                         "initial" => Source::Initial,
                         _ => Source::Own,
@@ -142,10 +147,10 @@ impl Model {
         match &mut self.strategy {
             ModelStrategy::Final(strategy) => strategy.tell(&observations)?,
             ModelStrategy::Epochs(epochs) => {
-                let EpochStrategy { strategy, tellings } = epochs.as_mut();
-                let n_known = tellings.len();
-                tellings.absorb(told);
-                strategy.tell(&tellings.observations(n_known..tellings.len())?)?;
+                let EpochStrategy { strategy, told_trials } = epochs.as_mut();
+                let n_known = told_trials.len();
+                told_trials.absorb(told);
+                strategy.tell(&told_trials.observations(n_known..told_trials.len())?)?;
             }
         }
         self.initial.tell(&observations)?;
@@ -155,8 +160,10 @@ impl Model {
         Ok(())
     }
 
-    /// The point of trial `number` while `open` trials have no value yet. `attempt` counts from 0 how often a point of this
-    /// number turned out to be a trial already; after the first it is a random one.
+    /// Proposes the point of trial `number` while `open` trials have no value yet.
+    ///
+    /// `attempt` counts the earlier proposals of this number that duplicated a trial. After the
+    /// first attempt the point is random.
     pub(crate) fn propose(
         &self,
         number: u64,
@@ -191,7 +198,8 @@ impl Model {
         self.asked(&pending, &mut stream)
     }
 
-    /// The strategy's query, which is a point of the unit cube: that of the caller's own might not be.
+    /// Returns the strategy's query, after checking that it is a point of the unit cube. The
+    /// caller's own strategy might return anything.
     fn asked(&self, pending: &Points, stream: &mut Stream) -> Result<Proposal, StudyError> {
         let proposal = self.strategy.ask(pending, stream)?;
         let is_point = proposal.unit.len() == self.space.dim()
@@ -207,7 +215,7 @@ impl Model {
     }
 }
 
-/// Returns the number of these trials that evaluate the point of a failed one again.
+/// Returns the number of trials that are retries of failed ones.
 pub(crate) fn n_retries(trials: &[Trial]) -> u64 {
     let retries = trials.iter().filter(|trial| trial.retry_of().is_some());
     retries.count() as u64
@@ -220,7 +228,8 @@ fn chooser(
     seed: Seed,
 ) -> Result<ModelStrategy, StudyError> {
     let setup = Setup { space, noisy: definition.noisy, seed, outcomes: definition.outcomes() };
-    // Trials that report as they train are modelled over points and epochs, by strategies that know such a bound.
+    // Trials that report during training are modelled over points and epochs, by strategies with a
+    // bound for this model.
     if let (Some(spec), Some(ucb_multiplier)) =
         (&definition.early_stopping, definition.strategy.epoch_bound())
     {
@@ -230,7 +239,7 @@ fn chooser(
         };
         return Ok(ModelStrategy::Epochs(Box::new(EpochStrategy {
             strategy: EpochGpUcb::new(setup.domain(), settings, seed)?,
-            tellings: ToldTrials::new(definition)?,
+            told_trials: ToldTrials::new(definition)?,
         })));
     }
     let strategy = strategy(definition, own, &setup)?;
@@ -240,7 +249,7 @@ fn chooser(
     }))
 }
 
-/// The best points of old studies that are tried first.
+/// The best points of old studies, which are tried first.
 fn first_points(definition: &Definition, space: &Space) -> Result<Vec<Vec<f64>>, StudyError> {
     let meta = definition.meta.as_ref();
     let Some(meta) = meta.filter(|meta| meta.settings.warm_start > 0) else {
@@ -251,7 +260,8 @@ fn first_points(definition: &Definition, space: &Space) -> Result<Vec<Vec<f64>>,
     Ok(best.rows().map(<[f64]>::to_vec).collect())
 }
 
-/// Returns true if coordinates are those of one point, but for the rounding on the way through a parameter's own units.
+/// Returns true if two encodings are the same point, up to the rounding of conversions to parameter
+/// units and back.
 fn is_same_point(a: &[f64], b: &[f64]) -> bool {
     a.iter().zip(b).all(|(a, b)| (a - b).abs() <= 1e-9)
 }

@@ -1,4 +1,4 @@
-//! The study that a file describes: as it is stored, or as it begins.
+//! Opening of the study that a file describes: the stored one, or a new one.
 
 use fedbo_config::Changes;
 use fedbo_storage::{Mode, StorageError};
@@ -9,7 +9,7 @@ use crate::definition::STORED;
 use crate::{ArchiveFile, Definition, OldStudy, Study, StudyError, StudyFile};
 
 impl StudyFile {
-    /// Returns the definition with which the study begins now; reads the old studies that it learns from.
+    /// Returns the definition of a new study; reads the old studies that it learns from.
     ///
     /// # Errors
     /// If an old study cannot be used.
@@ -29,13 +29,15 @@ impl StudyFile {
         }
     }
 
-    /// The keys in which the file differs from the stored study, with their lines. Trials of old studies are no key: those that
-    /// are stored count, whatever became of the old studies.
+    /// Returns the differing keys of the file and the stored study, with their lines.
+    ///
+    /// Trials of old studies are not compared: the stored ones count, even if the old studies have
+    /// changed.
     pub fn difference(&self, stored: &Definition) -> Option<StudyError> {
         self.changes(stored).map(|differs| self.located(differs))
     }
 
-    /// An error with the lines of this file.
+    /// Adds the lines of this file to an error.
     fn located(&self, error: StudyError) -> StudyError {
         match error {
             StudyError::Differs { name, changes } => {
@@ -77,6 +79,10 @@ impl StudyFile {
         }
         let mut given =
             Definition { archive: stored.archive.clone(), ..self.definition_with(studies) };
+        // The default was different in versions that counted coordinates.
+        if !self.source.keys_in_order(&["study"]).iter().any(|each| each == "initial") {
+            given.n_initial = stored.n_initial;
+        }
         for key in ["output_transform", "search", "augmented"] {
             self.keep(["strategy", key], &mut given.strategy, &stored.strategy);
         }
@@ -86,7 +92,8 @@ impl StudyFile {
         stored.difference(&given)
     }
 
-    /// Takes an option of the stored entry where the file leaves it out: its default was another one when the study began.
+    /// Keeps a stored option that the file leaves out, since its default was different when the
+    /// study began.
     fn keep<E: Registered + DeserializeOwned>(
         &self,
         [table, key]: [&str; 2],
@@ -103,11 +110,11 @@ impl StudyFile {
         }
     }
 
-    /// Goes on with the study that is stored, or creates it: then, and only then, old studies are read.
+    /// Resumes the stored study, or creates it. Old studies are read only on creation.
     ///
     /// # Errors
-    /// If an old study cannot be used, another study is stored under this name, or the storage fails. What cannot be used leaves
-    /// no storage behind.
+    /// If an old study is unusable, a different study is stored under this name, or the storage
+    /// fails. An invalid definition creates no storage.
     pub fn open(&self) -> Result<Study, StudyError> {
         let go_on = |study: Study| match self.difference(study.definition()) {
             Some(differs) => Err(differs),
@@ -116,7 +123,8 @@ impl StudyFile {
         if self.meta.is_some() || self.archive.is_some() || self.definition.early_stopping.is_some()
         {
             match fedbo_storage::open(&self.storage, Mode::Existing) {
-                // What is empty holds no study yet; what is none of ours is refused when it is to be created.
+                // An empty storage has no study yet. A file that is not a storage is refused on
+                // creation.
                 Err(StorageError::Absent { .. } | StorageError::NotAStorage { .. }) => {}
                 Err(error) => return Err(error.into()),
                 Ok(storage) => match Study::load(storage, Some(&self.definition.name)) {
@@ -126,11 +134,11 @@ impl StudyFile {
             }
         }
         let definition = self.read_definition()?;
-        Study::in_memory(&definition)?; // what cannot be used is to leave no file behind
+        Study::in_memory(&definition)?; // an invalid definition must not create a file
         let storage = fedbo_storage::open(&self.storage, Mode::Create)?;
         match Study::open(storage.clone(), &definition) {
-            // What the file leaves out is as it was when the study began; or another process was faster, and read other trials of an old
-            // study than this one.
+            // Options that the file leaves out keep the values of the stored study. Or another
+            // process created the study first, and read other trials of an old study than this one.
             Err(StudyError::Differs { .. }) => {
                 Study::load(storage, Some(&definition.name)).and_then(go_on)
             }
@@ -138,7 +146,8 @@ impl StudyFile {
         }
     }
 
-    /// Returns the changes of the old studies since the stored study began, in words; empty where all is as it was.
+    /// Describes the changes of the old studies since the stored study began; empty if there are
+    /// none.
     pub fn old_study_changes(&self, stored: &Definition) -> Vec<String> {
         let (Some(file), Some(stored)) = (&self.meta, &stored.meta) else {
             return Vec::new();

@@ -1,4 +1,4 @@
-//! Constraints and several objectives: the numbers that a trial has, and which trials are the best by them.
+//! Constraints and several objectives: the numbers of a trial, and the choice of the best trials.
 
 use fedbo_space::{Direction, Parameter, ParameterSpec, SpaceError};
 use fedbo_storage::{Told, Trial, TrialState};
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Definition, EXPORT_COLUMNS, StudyError};
 
-/// Most objectives of a study.
+/// Maximum number of objectives of a study.
 pub(crate) const OBJECTIVES_MAX: usize = 4;
 
 /// The name of the value of a study with one objective.
@@ -17,28 +17,30 @@ const VALUE: &str = "value";
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NamedObjective {
-    /// The name under which a trial has it.
+    /// The name of the number in a trial.
     pub name: String,
-    /// The direction in which it gets better.
+    /// The direction of optimization.
     pub direction: Direction,
 }
 
-/// A bound on a further number of each trial.
+/// A bound on an additional number of each trial.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Constraint {
-    /// The name under which a trial has the number.
+    /// The name of the number in a trial.
     pub name: String,
-    /// The largest number that meets it; a constraint has this or the least.
+    /// Upper bound, inclusive. A constraint has either this or `at_least`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at_most: Option<f64>,
-    /// The least number that meets it.
+    /// Lower bound, inclusive.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at_least: Option<f64>,
 }
 
 impl Constraint {
-    /// The distance of a number from the bound on its good side: at least 0 where it meets it. A difference beyond the largest number is that one.
+    /// Distance of a number from the bound, at least 0 if the number satisfies it.
+    ///
+    /// A difference that overflows is clamped to the largest finite number.
     pub fn slack(&self, number: f64) -> f64 {
         let slack = match (self.at_most, self.at_least) {
             (Some(bound), _) => bound - number,
@@ -59,15 +61,15 @@ impl Constraint {
     }
 }
 
-/// An objective or a constraint that cannot be used.
+/// An invalid objective or constraint.
 pub(crate) struct BadOutcome {
     /// Its place in a file.
     pub(crate) at: Vec<String>,
-    /// The problem, with key, value and way out.
+    /// The problem, with key, value and remedy.
     pub(crate) message: String,
 }
 
-/// The table of a file by which trials have further numbers.
+/// The table of a file that gives trials additional numbers.
 pub(crate) fn outcomes_table(
     objectives: &[NamedObjective],
     constraints: &[Constraint],
@@ -80,7 +82,7 @@ pub(crate) fn outcomes_table(
 }
 
 impl Definition {
-    /// Adds one of several objectives; the first takes the place of the single one.
+    /// Adds one of several objectives. The first replaces the single objective.
     #[must_use]
     pub fn objective(mut self, name: impl Into<String>, direction: Direction) -> Self {
         if self.objectives.is_empty() {
@@ -90,7 +92,7 @@ impl Definition {
         self
     }
 
-    /// Adds a constraint: this number of a trial is to be at most `bound`.
+    /// Adds a constraint: this number of a trial must be at most `bound`.
     #[must_use]
     pub fn at_most(mut self, name: impl Into<String>, bound: f64) -> Self {
         let name = name.into();
@@ -98,7 +100,7 @@ impl Definition {
         self
     }
 
-    /// Adds a constraint: this number of a trial is to be at least `bound`.
+    /// Adds a constraint: this number of a trial must be at least `bound`.
     #[must_use]
     pub fn at_least(mut self, name: impl Into<String>, bound: f64) -> Self {
         let name = name.into();
@@ -106,7 +108,8 @@ impl Definition {
         self
     }
 
-    /// The names of a trial's numbers in their order: objectives, then constraints. The single objective is called `value`.
+    /// The names of a trial's numbers in order: objectives, then constraints. A single objective is
+    /// called `value`.
     pub fn number_names(&self) -> Vec<&str> {
         let objectives = self.objectives.iter().map(|each| each.name.as_str());
         let single = self.objectives.is_empty().then_some(VALUE);
@@ -114,7 +117,7 @@ impl Definition {
         single.into_iter().chain(objectives).chain(constraints).collect()
     }
 
-    /// The names of numbers without `value`: the columns that trials have beyond those of every study.
+    /// The names of numbers without `value`: the additional columns of this study's trials.
     pub fn column_names(&self) -> Vec<&str> {
         self.number_names().into_iter().filter(|name| *name != VALUE).collect()
     }
@@ -135,7 +138,7 @@ impl Definition {
         }
     }
 
-    /// The table of a file by which trials have further numbers; `None` if they have a value alone.
+    /// The table of a file that gives trials additional numbers; `None` if they only have a value.
     pub fn outcomes_table(&self) -> Option<&'static str> {
         outcomes_table(&self.objectives, &self.constraints)
     }
@@ -146,10 +149,11 @@ impl Definition {
         numbers.map(|(number, direction)| direction.to_maximize(*number)).collect()
     }
 
-    /// The numbers of a trial beside its value, as strategies see them: the further objectives, each to be maximized, then slacks.
+    /// The numbers of a trial other than its value, as strategies see them: the further objectives,
+    /// each to be maximized, then slacks.
     ///
     /// # Errors
-    /// If they are not as many as the definition names: the storage is damaged.
+    /// If their count differs from that of the definition, which means that the storage is damaged.
     pub(crate) fn further(&self, trial: &Trial) -> Result<Vec<f64>, StudyError> {
         if self.outcomes_table().is_none() || trial.value().is_none() {
             return Ok(Vec::new());
@@ -165,7 +169,8 @@ impl Definition {
         numbers.zip(&self.constraints).map(|(number, each)| each.slack(*number)).collect()
     }
 
-    /// The study and its trials as one of the objectives sees them: as if it were the only one, without constraints.
+    /// The study and its trials from the perspective of one objective: as if it were the only one,
+    /// without constraints.
     pub(crate) fn of_objective(
         &self,
         objective: usize,
@@ -182,31 +187,33 @@ impl Definition {
         (alone, trials)
     }
 
-    /// The amount by which a trial misses its constraints in all, each in its own unit: 0 if it is feasible; `None` if it has no value.
+    /// Total constraint violation of a trial, the sum over constraints in their own units. 0 if the
+    /// trial is feasible; `None` if it has no value.
     pub fn violation(&self, trial: &Trial) -> Option<f64> {
         trial.value()?;
         if trial.numbers().len() != self.number_names().len() {
-            return Some(f64::MAX); // the storage is damaged, and no bound is known to be met
+            return Some(f64::MAX); // the storage is damaged, so no bound is known to be satisfied
         }
         let missed = self.slacks_of(trial).into_iter().map(|slack| (-slack).max(0.0));
         Some(missed.sum::<f64>().min(f64::MAX))
     }
 
-    /// Returns true if a trial has a value and meets all constraints.
+    /// Returns true if a trial has a value and satisfies all constraints.
     pub fn is_feasible(&self, trial: &Trial) -> bool {
         self.violation(trial) == Some(0.0)
     }
 
-    /// Returns true if a trial has a value and misses a constraint.
+    /// Returns true if a trial has a value and violates a constraint.
     pub fn is_infeasible(&self, trial: &Trial) -> bool {
         self.violation(trial).is_some_and(|violation| violation > 0.0)
     }
 
-    /// The feasible trials that no other one dominates, of equal ones the earliest; with one objective the best one alone.
+    /// The feasible trials that no other one dominates, of equal ones the earliest. With one
+    /// objective, only the best trial.
     pub fn best_trials<'a>(&self, trials: &'a [Trial]) -> Vec<&'a Trial> {
         let feasible: Vec<&Trial> = trials.iter().filter(|each| self.is_feasible(each)).collect();
         if self.objectives.is_empty() {
-            // The first of the largest, at a cost that grows with the number of trials alone.
+            // The first of the best trials, in linear time.
             let is_better = |a: &Trial, b: &Trial| match (a.value(), b.value()) {
                 (Some(a), Some(b)) => self.direction.is_better(a, b),
                 _ => false,
@@ -218,8 +225,8 @@ impl Definition {
         non_dominated(&points).into_iter().map(|index| feasible[index]).collect()
     }
 
-    /// The trial that misses its constraints by the least in all, the earliest of equals, and by how much; `None` while no trial has a
-    /// value.
+    /// The trial with the smallest total constraint violation, the earliest of equals, and its
+    /// violation; `None` while no trial has a value.
     pub fn least_violation<'a>(&self, trials: &'a [Trial]) -> Option<(&'a Trial, f64)> {
         let mut least: Option<(&Trial, f64)> = None;
         for trial in trials {
@@ -232,7 +239,7 @@ impl Definition {
         least
     }
 
-    /// Makes sure that a trial can have these numbers.
+    /// Checks that a trial can have these numbers.
     pub(crate) fn check_numbers(&self, numbers: &[f64]) -> Result<(), StudyError> {
         if let Some(value) = numbers.iter().find(|number| !number.is_finite()) {
             return Err(StudyError::NotFinite { value: *value });

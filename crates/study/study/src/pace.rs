@@ -1,28 +1,31 @@
-//! Backoff where many processes ask for trials of one study at once.
+//! Backoff for many processes that ask for trials of one study concurrently.
 //!
-//! A proposal takes all trials before it into account. Of proposals that are computed at the same time, one is added and the others are
-//! wasted. A process that was overtaken waits for a random time before its next attempt, longer each time (binary exponential backoff, as
-//! in IEEE 802.3), so that fewer compute at once. This helps among processes of similar speed. A process whose proposals take longer than
-//! the others' trials may be overtaken for as long as those go on.
+//! A proposal takes all earlier trials into account. Of concurrent proposals, one is added and the
+//! others are wasted. An overtaken process waits for a random time before its next attempt, with a
+//! range that doubles each time (binary exponential backoff, as in IEEE 802.3), so that fewer
+//! processes compute concurrently. This helps if the processes have similar speed. A process whose
+//! proposals take longer than the other processes' trials may be overtaken as long as those
+//! continue.
 
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::time::{Duration, Instant};
 
 use crate::StudyError;
 
-/// The time after which asking fails, if every attempt was overtaken.
+/// Time after which asking fails if every attempt was overtaken.
 const PATIENCE: Duration = Duration::from_secs(600);
-/// The time between two checks whether the run still goes on.
+/// Interval between two checks whether the run still continues.
 const CHECK: Duration = Duration::from_millis(50);
-/// The longest wait.
+/// Maximum wait.
 const WAIT_MAX: Duration = Duration::from_secs(2);
-/// The longest wait, in times of an attempt, is two to this power.
+/// Maximum exponent of the backoff: the longest wait is 2 to this power times the duration of an
+/// attempt.
 const DOUBLINGS: u32 = 7;
 
 /// The attempts of one ask.
 pub(crate) struct Pace {
     since: Instant,
-    /// The beginning of the current attempt.
+    /// Start of the current attempt.
     began: Instant,
     n_overtaken: u32,
 }
@@ -33,21 +36,23 @@ impl Pace {
         Self { since: now, began: now, n_overtaken: 0 }
     }
 
-    /// An attempt begins.
+    /// Starts an attempt.
     pub(crate) fn begin(&mut self) {
         self.began = Instant::now();
     }
 
-    /// Notes that another process added its trial first, and waits before the next attempt while `goes_on` returns true.
+    /// Records that another process added its trial first, and waits before the next attempt while
+    /// `goes_on` returns true.
     ///
     /// # Errors
-    /// [`StudyError::Overtaken`] if it returns false, or after ten minutes of this.
+    /// [`StudyError::Overtaken`] if `goes_on` returns false, or ten minutes after the first
+    /// attempt.
     pub(crate) fn overtaken(&mut self, goes_on: &dyn Fn() -> bool) -> Result<(), StudyError> {
         self.n_overtaken += 1;
         self.pause(wait(self.n_overtaken, self.began.elapsed(), uniform()), goes_on)
     }
 
-    /// Sleeps in short slices, so that the end of the run is noticed.
+    /// Sleeps in short slices, so that it notices the end of the run.
     fn pause(&self, time: Duration, goes_on: &dyn Fn() -> bool) -> Result<(), StudyError> {
         let until = Instant::now() + time;
         loop {
@@ -63,12 +68,12 @@ impl Pace {
     }
 }
 
-/// The wait after an attempt that took so long and was overtaken for the `n`th time, for a draw from 0 to 1.
+/// Wait after the `n`th overtaken attempt, which lasted `took`, for a draw from 0 to 1.
 fn wait(n: u32, took: Duration, draw: f64) -> Duration {
     took.mul_f64(draw * f64::from(2_u32.pow(n.min(DOUBLINGS)))).min(WAIT_MAX)
 }
 
-/// A draw from 0 to 1 that differs from process to process. Nothing but a time of waiting depends on it.
+/// A draw from 0 to 1 that differs between processes. Only waiting times depend on it.
 fn uniform() -> f64 {
     let bits = RandomState::new().build_hasher().finish() >> 11;
     bits as f64 / (1_u64 << 53) as f64

@@ -1,29 +1,34 @@
-//! The end of a study that has made no progress for long enough.
+//! Ends a study that has made no progress for long enough.
 
 use fedbo_storage::{Told, Trial};
 
 use crate::Definition;
 
-/// The length of a run without progress after which a study ends.
+/// Number of trials without progress after which a study ends.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Patience {
-    /// Trials in a row, evaluated to the end or stopped early, without progress: a new best value, which meets all constraints; with several
-    /// objectives, a trial that meets them and that no earlier such trial equals or dominates. Failed trials do not count.
+    /// Number of consecutive trials without progress, evaluated to the end or stopped early. Failed
+    /// trials do not count.
+    ///
+    /// Progress is a new best value that satisfies all constraints. With several objectives, it is
+    /// a trial that satisfies them and that no earlier such trial equals or dominates.
     pub n_trials: u64,
-    /// The least gain over the best value so far that counts as progress; finite, at least 0. With 0, any better
-    /// value is progress. Of no effect with several objectives.
+    /// Minimum improvement of the best value that counts as progress; finite, at least 0.
+    ///
+    /// With 0, any better value is progress. Has no effect with several objectives.
     pub improvement_min: f64,
 }
 
-/// The progress of a study: a function of the told trials in the order of telling, so an interrupted study ends where
-/// an uninterrupted one does.
+/// The progress of a study, a function of the told trials in the order of telling. So an
+/// interrupted study ends at the same trial as an uninterrupted one.
 #[derive(Clone, Debug)]
 pub(crate) struct Progress {
     patience: Patience,
     definition: Definition,
-    /// Tellings that are known.
+    /// Number of absorbed trials.
     n_told: u64,
-    /// The objectives, to be maximized, of the trial that was progress last; with several objectives, of all that were.
+    /// Objectives, to be maximized, of the last trial that was progress; with several objectives,
+    /// those of all trials that were.
     best: Vec<Vec<f64>>,
     n_without: u64,
 }
@@ -38,7 +43,7 @@ impl Progress {
         self.n_told
     }
 
-    /// Takes in the trials that were told next, in the order of telling.
+    /// Absorbs the next told trials, in the order of telling.
     pub(crate) fn absorb(&mut self, told: &[Trial]) {
         for trial in told {
             self.n_told += 1;
@@ -62,7 +67,7 @@ impl Progress {
         })
     }
 
-    /// Returns true if there were as many trials without progress as the study bears.
+    /// Returns true if the limit of trials without progress is reached.
     pub(crate) fn is_over(&self) -> bool {
         self.n_without >= self.patience.n_trials
     }
@@ -91,7 +96,7 @@ mod tests {
         }
     }
 
-    /// The number of these endings, taken in one by one, after which the study ends.
+    /// Index of the ending, absorbed one by one, after which the study ends.
     fn ends_after(n_trials: u64, improvement_min: f64, endings: &[Told]) -> Option<usize> {
         let patience = Patience { n_trials, improvement_min };
         let mut progress = Progress::new(patience, &Definition::new("p").minimize());

@@ -1,4 +1,4 @@
-//! Workers: threads that ask, evaluate and tell until the study has its trials.
+//! Workers: threads that ask, evaluate and tell until the study is complete.
 
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -21,24 +21,26 @@ use crate::{AskOutcome, Patience, Study, StudyError};
 /// The options of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunOptions {
-    /// Number of trials that the study is to have, those of earlier runs included.
+    /// Total number of trials of the study, including those of earlier runs.
     pub n_trials: u64,
-    /// Trials that this process evaluates at once.
+    /// Number of trials that this process evaluates in parallel.
     pub jobs: usize,
-    /// The time for which a trial is a worker's; it is renewed while the worker lives, so this is how long another machine waits
-    /// before it takes over from one that died.
+    /// Duration of a worker's lease on a trial, renewed while the worker is alive. After a worker
+    /// dies, another machine waits this long before it takes over the trial.
     pub lease: Duration,
-    /// The number of failed trials in a row, counted from the run's beginning, that end it. Those that are being evaluated then are
-    /// still told.
+    /// Number of consecutive failed trials, counted from the beginning of the run, that ends the
+    /// run.
+    ///
+    /// Running trials are still told.
     pub failures_max: FailuresMax,
-    /// The time after which this run begins no further trial; those that are being evaluated are still told.
+    /// Time after which this run begins no further trial. Running trials are still told.
     pub timeout: Option<Duration>,
-    /// The limit of trials without a new best that ends the study, those of earlier runs included.
+    /// Number of trials without a new best that ends the study, including those of earlier runs.
     pub patience: Option<Patience>,
 }
 
 impl RunOptions {
-    /// One trial after another, with leases of a minute, whatever fails and however long it takes.
+    /// One trial at a time, with leases of a minute, and no limit on failures or time.
     pub fn sequential(n_trials: u64) -> Self {
         Self {
             n_trials,
@@ -54,66 +56,68 @@ impl RunOptions {
 /// The results of one run of this process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RunReport {
-    /// Trials that this run told.
+    /// Number of trials that this run told.
     pub n_told: usize,
-    /// Those of them that failed.
+    /// Number of those that failed.
     pub n_failed: usize,
-    /// Those of them that were stopped early.
+    /// Number of those that were stopped early.
     pub n_stopped: usize,
-    /// The reason why there was no further trial; [`Ended::Complete`] if it was their number.
+    /// Reason why the run ended; [`Ended::Complete`] if the study has all its trials.
     pub ended: Ended,
-    /// Trials that were still open elsewhere at the end.
+    /// Number of trials that were still open elsewhere at the end.
     pub n_open: usize,
-    /// Trials that failed in a row and so ended the run; 0 if it ended for another reason.
+    /// Number of consecutive failures that ended the run; 0 if it ended for another reason.
     pub n_failed_in_a_row: u64,
-    /// The stop that ended the run ([`Ended::StudyStopped`]).
+    /// The stop that ended the run, for [`Ended::StudyStopped`].
     pub stop: Option<Stop>,
 }
 
 /// The reason why a run ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Ended {
-    /// The study has its trials.
+    /// The study has all its trials.
     #[default]
     Complete,
-    /// Every point of the space was tried.
+    /// Every point of the space has been tried.
     Exhausted,
-    /// It was stopped from outside, or by its observer.
+    /// The run was stopped from outside, or by its observer.
     Stopped,
-    /// Somebody stopped the study after the run had begun ([`Study::stop`]).
+    /// The study was stopped after the run had begun ([`Study::stop`]).
     StudyStopped,
-    /// Too many trials failed in a row ([`RunOptions::failures_max`]).
+    /// Too many consecutive trials failed ([`RunOptions::failures_max`]).
     Failing,
-    /// Its time was over ([`RunOptions::timeout`]).
+    /// The time limit was reached ([`RunOptions::timeout`]).
     TimedOut,
-    /// There was no progress for too long ([`RunOptions::patience`]).
+    /// Too many trials were without progress ([`RunOptions::patience`]).
     OutOfPatience,
 }
 
-/// Watches a run. Called from the workers' threads.
+/// Observes a run. Called from the workers' threads.
 pub trait Observer: Sync {
     /// A trial is about to be evaluated.
     fn started(&self, _trial: &Trial) {}
 
-    /// A trial of this run was told, durably, or stopped early. `Break` ends the run after the trials that are being evaluated.
+    /// A trial of this run was told, durably, or stopped early. `Break` ends the run after the
+    /// running trials.
     fn told(&self, _trial: &Trial) -> ControlFlow<()> {
         ControlFlow::Continue(())
     }
 
-    /// A trial has reported as it trains, and the report is stored.
+    /// A training trial has made a report, which is stored.
     fn reported(&self, _number: u64, _epoch: u32) {}
 
-    /// There is nothing to do but to wait for trials that other processes evaluate.
+    /// The worker waits for trials that other processes evaluate.
     fn waiting(&self, _open: &[Trial]) {}
 
-    /// A trial ended, but that could not be stored: the run ends, and this is the last that is known of it.
+    /// A trial ended, but its outcome could not be stored. The run ends, and the outcome is lost
+    /// after this call.
     fn unstored(&self, _number: u64, _told: &Told) {}
 
-    /// Something that should be known but does not end the run.
+    /// A problem that does not end the run.
     fn warning(&self, _message: &str) {}
 }
 
-/// Watches nothing.
+/// Ignores all events.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NullObserver;
 
@@ -133,11 +137,12 @@ impl<const N: usize, F: Fn(&Point) -> Result<[f64; N], String> + Send + Sync> Ob
     }
 }
 
-/// The time after which a worker without work looks again.
+/// Polling interval of a worker without work.
 const POLL: Duration = Duration::from_millis(100);
 
 impl Study {
-    /// Evaluates a function until the study has `n_trials` trials, one after another. An `Err` is a failed trial.
+    /// Evaluates a function until the study has `n_trials` trials, one at a time. An `Err` is a
+    /// failed trial.
     ///
     /// # Errors
     /// If no query can be proposed, or the storage fails.
@@ -150,7 +155,8 @@ impl Study {
         self.run(&Closure(function), &options, &NullObserver, &AtomicBool::new(false))
     }
 
-    /// The same for a study with constraints or several objectives: the function returns the numbers in the order of
+    /// Same as [`Study::optimize`], for a study with constraints or several objectives. The
+    /// function returns the numbers in the order of
     /// [`Definition::number_names`](crate::Definition::number_names).
     ///
     /// ```
@@ -184,13 +190,15 @@ impl Study {
         self.run(&SeveralNumbers(function), &options, &NullObserver, &AtomicBool::new(false))
     }
 
-    /// Evaluates an objective with `options.jobs` workers until the study has its trials, somebody stops it ([`Study::stop`]), or `stop`
-    /// is set. Other processes
-    /// may do the same; at the end this one waits for their running trials and takes over those whose holder is gone.
+    /// Evaluates an objective with `options.jobs` workers until the study has its trials, is
+    /// stopped ([`Study::stop`]), or `stop` is set.
+    ///
+    /// Other processes may do the same. At the end, this one waits for their running trials and
+    /// takes over those with expired leases or dead workers.
     ///
     /// # Errors
-    /// If no query can be proposed, or the storage fails. What was told before stays told; a value that could not be stored is
-    /// named in [`StudyError::Unstored`].
+    /// If no query can be proposed, or the storage fails. Told trials remain told; a value that
+    /// could not be stored is contained in [`StudyError::Unstored`].
     pub fn run(
         &self,
         objective: &dyn Objective,
@@ -251,7 +259,7 @@ impl Study {
         let ended = match stop.load(Ordering::Relaxed) {
             true => Ended::Stopped,
             false => match ended.into_inner().unwrap_or_else(PoisonError::into_inner) {
-                // The last trial ended when there was to be no further one anyway.
+                // The run would have ended with the last trial in any case.
                 Ended::TimedOut | Ended::OutOfPatience | Ended::StudyStopped if is_complete => {
                     Ended::Complete
                 }
@@ -270,8 +278,10 @@ impl Study {
         })
     }
 
-    /// Returns true if some trial did not fail. Returns false, and reads no trials, unless the limit of failures is for
-    /// the time before the first value.
+    /// Returns true if some trial did not fail.
+    ///
+    /// Returns false without reading any trials unless the failure limit applies before the first
+    /// value only.
     fn has_outcome(&self, options: &RunOptions) -> Result<bool, StudyError> {
         if !matches!(options.failures_max, FailuresMax::BeforeFirstValue(_)) {
             return Ok(false);
@@ -282,44 +292,44 @@ impl Study {
     }
 }
 
-/// The state that the workers of one run share.
+/// Shared state of the workers of one run.
 struct Shared<'a> {
     study: &'a Study,
     objective: &'a dyn Objective,
     options: &'a RunOptions,
     observer: &'a dyn Observer,
-    /// Set from outside: stop at once.
+    /// Set from outside: stop immediately.
     stop: &'a AtomicBool,
     /// Set inside: ask for no further trial.
     halt: AtomicBool,
     n_told: AtomicUsize,
     n_failed: AtomicUsize,
     n_stopped: AtomicUsize,
-    /// The failures in a row that ended the run. What workers tell afterwards does not change them.
+    /// Consecutive failures that ended the run. Trials told afterwards do not change it.
     n_failed_in_a_row: AtomicU64,
-    /// Stops of the study before the run.
+    /// Number of stops of the study before the run.
     known_stops: u64,
     /// The stop of the study that ended the run.
     study_stop: Mutex<Option<Stop>>,
-    /// The warnings about reports that were given already.
+    /// Warnings about reports that were already given.
     warnings: RunWarnings,
     first_error: Mutex<Option<StudyError>>,
     ended: Mutex<Ended>,
     /// Tokens of this run's workers.
     workers: Vec<Worker>,
-    /// Workers that have not ended.
+    /// Number of workers that have not ended.
     at_work: Mutex<usize>,
     changed: Condvar,
     brake: Mutex<FailureCounter>,
-    /// The time from which no further trial begins; none if there is no limit.
+    /// Time after which no further trial begins; `None` if there is no limit.
     deadline: Option<Instant>,
     progress: Option<Mutex<Progress>>,
 }
 
 impl Shared<'_> {
-    /// One worker's life.
+    /// Runs trials until the run ends.
     fn work(&self, worker: &Worker) {
-        // Also after a panic, so that whoever waits for the workers' end sees it.
+        // Also runs after a panic, so that the threads waiting for this worker notice its end.
         let _leaving = Leaving(self);
         while !self.is_over() {
             match self.step(worker) {
@@ -334,7 +344,7 @@ impl Shared<'_> {
         self.stop.load(Ordering::Relaxed) || self.halt.load(Ordering::Relaxed)
     }
 
-    /// One trial, or one look at whether there is one.
+    /// Processes one trial, or checks once whether there is one.
     fn step(&self, worker: &Worker) -> Result<ControlFlow<()>, StudyError> {
         let (study, options) = (self.study, self.options);
         if self.deadline.is_some_and(|end| Instant::now() >= end) {
@@ -342,7 +352,7 @@ impl Shared<'_> {
             return Ok(ControlFlow::Break(()));
         }
         let is_over = self.exceeds_patience()?;
-        // What waits is still evaluated, as of a study that has its trials.
+        // Waiting trials are still evaluated, as in a study that has all its trials.
         let limit = if is_over { 0 } else { options.n_trials };
         let lease = Some(options.lease);
         let goes_on =
@@ -350,7 +360,7 @@ impl Shared<'_> {
         let known_stops = Some(self.known_stops);
         let asked =
             match study.ask_unless_stopped(worker, lease, Some(limit), known_stops, &goes_on) {
-                // The next step sees why.
+                // The next step determines the reason.
                 Err(StudyError::Overtaken { .. }) if !goes_on() => {
                     return Ok(ControlFlow::Continue(()));
                 }
@@ -374,7 +384,7 @@ impl Shared<'_> {
                 let waits = self.wait_for(&open);
                 if waits.is_break() && is_over {
                     if open.iter().any(|trial| self.is_ours(trial)) {
-                        // Another worker's trial may yet be the new best.
+                        // Another worker's trial may still become the new best.
                         std::thread::sleep(POLL);
                         return Ok(ControlFlow::Continue(()));
                     }
@@ -397,7 +407,7 @@ impl Shared<'_> {
         let told = match outcome {
             Outcome::Value(value) => Told::Value(value),
             Outcome::Numbers(numbers) => Told::Numbers(numbers),
-            // No property of the point: the same would happen to every other.
+            // Not specific to the point: every other point would fail in the same way.
             Outcome::Failed(failure @ Failure::Spawn { .. }) => {
                 self.release_trial(worker, &trial)?;
                 let message = failure.to_string();
@@ -416,7 +426,8 @@ impl Shared<'_> {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// Evaluates a trial that reports as it trains. `Break` if that has settled what becomes of it.
+    /// Evaluates a trial that reports during training. Returns `Break` if the trial is already
+    /// settled.
     fn train(
         &self,
         worker: &Worker,
@@ -433,9 +444,11 @@ impl Shared<'_> {
             TrainingOutcome::Stopped(told) => self.was_told(trial.clone(), told)?,
             TrainingOutcome::Failed(told) => self.tell(worker, trial.clone(), told)?,
             TrainingOutcome::Lost(cause) => {
-                // This worker was taken for gone, and somebody else evaluates the trial.
-                self.observer
-                    .warning(&format!("what trial {} reports is not used: {cause}", trial.number));
+                // This worker lost its lease, and another one evaluates the trial.
+                self.observer.warning(&format!(
+                    "the reports of trial {} are not used: {cause}",
+                    trial.number
+                ));
             }
             TrainingOutcome::Error(error) => {
                 if let Err(second) = self.release_trial(worker, trial) {
@@ -447,7 +460,7 @@ impl Shared<'_> {
         Ok(ControlFlow::Break(()))
     }
 
-    /// Lets a trial wait again, unless somebody else has it by now.
+    /// Releases a trial, unless another worker holds it by now.
     fn release_trial(&self, worker: &Worker, trial: &Trial) -> Result<(), StudyError> {
         let teller = TellAuthority::Worker(&worker.id);
         match self.study.release_trial_as(teller, trial.number) {
@@ -465,7 +478,8 @@ impl Shared<'_> {
             Err(StudyError::Storage(
                 cause @ (StorageError::NotHeld { .. } | StorageError::ToldOtherwise { .. }),
             )) => {
-                // This worker was taken for gone, and somebody else evaluates the trial: theirs counts.
+                // This worker lost its lease, and another one evaluates the trial. That result
+                // counts.
                 let message = format!("the result of trial {number}, {told}, is not used: {cause}");
                 self.observer.warning(&message);
                 return Ok(());
@@ -479,7 +493,7 @@ impl Shared<'_> {
         self.was_told(trial, told)
     }
 
-    /// Returns true if the study has gone on without progress for long enough.
+    /// Returns true if the study has been without progress for long enough.
     fn exceeds_patience(&self) -> Result<bool, StudyError> {
         let Some(progress) = &self.progress else {
             return Ok(false);
@@ -490,14 +504,14 @@ impl Shared<'_> {
         Ok(progress.is_over())
     }
 
-    /// Counts failures in a row; too many end the run.
+    /// Counts consecutive failures; too many end the run.
     fn watch(&self, told: &Told) -> Result<(), StudyError> {
         let mut brake = self.brake.lock().unwrap_or_else(PoisonError::into_inner);
         match told {
             Told::Failed { .. } => brake.failed(),
             Told::Value(_) | Told::Numbers(_) | Told::Stopped { .. } => brake.succeeded(),
         }
-        // Another process may have a value meanwhile.
+        // Another process may have told a value in the meantime.
         if brake.holds() && self.study.has_outcome(self.options)? {
             brake.succeeded();
         }
@@ -509,7 +523,7 @@ impl Shared<'_> {
         Ok(())
     }
 
-    /// Counts a trial that was told, and lets the observer know.
+    /// Counts a told trial and notifies the observer.
     fn was_told(&self, mut trial: Trial, told: Told) -> Result<(), StudyError> {
         let watched = self.watch(&told);
         self.n_told.fetch_add(1, Ordering::Relaxed);
@@ -523,10 +537,11 @@ impl Shared<'_> {
             }
         }
         trial.state = TrialState::Told(told);
+        let warned = self.warnings.warn_penalties(self.observer, self.study, &trial);
         if self.observer.told(&trial).is_break() {
             self.end(Ended::Stopped);
         }
-        watched
+        watched.and(warned)
     }
 
     /// Returns true if a worker of this run evaluates the trial.
@@ -534,14 +549,14 @@ impl Shared<'_> {
         matches!(&trial.state, TrialState::Running(holding) if self.workers.contains(&holding.worker))
     }
 
-    /// Waits for trials of other processes, which may come free; ends the worker if none can.
+    /// Waits for trials of other processes, which may be released. Returns `Break` if none can be.
     fn wait_for(&self, open: &[Trial]) -> ControlFlow<()> {
         let is_others = |trial: &&Trial| match &trial.state {
             TrialState::Running(holding) => holding.until_ms.is_some() && !self.is_ours(trial),
             _ => false,
         };
         let others: Vec<Trial> = open.iter().filter(is_others).cloned().collect();
-        // One that waits was given back after this worker had looked for one: it is taken at the next look.
+        // A waiting trial was released after this worker's last ask. The next ask claims it.
         let waits = open.iter().any(|trial| trial.state == TrialState::Waiting);
         if others.is_empty() && !waits {
             return ControlFlow::Break(());
@@ -553,7 +568,7 @@ impl Shared<'_> {
         ControlFlow::Continue(())
     }
 
-    /// Ends the run; the first reason counts.
+    /// Ends the run. Only the first reason is recorded.
     fn end(&self, why: Ended) {
         let mut ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
         if *ended == Ended::Complete {
@@ -566,13 +581,14 @@ impl Shared<'_> {
         let mut first = self.first_error.lock().unwrap_or_else(PoisonError::into_inner);
         match &*first {
             None => *first = Some(error),
-            // A value that could not be stored must not be lost behind another error.
+            // Only the first error is returned. A value that could not be stored must still be
+            // reported.
             Some(_) => self.observer.warning(&error.to_string()),
         }
         self.halt.store(true, Ordering::Relaxed);
     }
 
-    /// Renews the workers' leases until they have all ended.
+    /// Renews the workers' leases until all workers have ended.
     fn keep_leases(&self) {
         let mut at_work = self.at_work.lock().unwrap_or_else(PoisonError::into_inner);
         while *at_work > 0 {
@@ -594,7 +610,7 @@ impl Shared<'_> {
     }
 }
 
-/// Counts a worker out when it ends.
+/// Decrements the number of workers when dropped.
 struct Leaving<'a>(&'a Shared<'a>);
 
 impl Drop for Leaving<'_> {

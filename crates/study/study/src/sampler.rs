@@ -1,4 +1,4 @@
-//! Queries for trials that somebody else keeps.
+//! Queries for trials that another program stores.
 
 use std::collections::BTreeSet;
 
@@ -10,22 +10,24 @@ use crate::model::Model;
 use crate::study::{ATTEMPTS_MAX, encoding};
 use crate::{Definition, StudyError};
 
-/// A trial that has ended, as whoever keeps it tells of it.
+/// A trial that has ended, as reported by the program that stores it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EndedTrial {
-    /// The point that was tried.
+    /// The point of the trial.
     pub point: Point,
     /// Its finite value in the user's own sign; `None` if it failed.
     pub value: Option<f64>,
-    /// The source of its point, as [`Sampler::propose`] named it; any other word for points of the caller's own.
+    /// The source of its point, as returned by [`Sampler::propose`]; any other word for points of
+    /// the caller's own.
     pub source: String,
 }
 
-/// The queries of a study whose trials are kept elsewhere, such as in another framework's storage.
+/// Queries of a study whose trials are stored elsewhere, such as in another framework's storage.
 ///
-/// A query is a function of the definition and of what [`Sampler::propose`] is given, to the bit, and equal to that of a
-/// [`crate::Study`] with these trials. What stays here between calls is a cache: trials that are told as before and then further ones
-/// are taken in, and anything else begins anew.
+/// A query is a function of the definition and of the arguments of [`Sampler::propose`], bit for
+/// bit, and equal to that of a [`crate::Study`] with these trials. The state kept between calls is
+/// a cache: if the told trials extend those of the last call, only the new ones are absorbed;
+/// otherwise the model is rebuilt.
 ///
 /// ```
 /// use fedbo_space::ParameterSpec;
@@ -46,20 +48,20 @@ pub struct EndedTrial {
 pub struct Sampler {
     definition: Definition,
     space: Space,
-    /// The trials that the model knows, in order.
+    /// The trials that the model has absorbed, in order.
     told: Vec<EndedTrial>,
-    /// None before the first query, and after one that failed.
+    /// `None` before the first query and after a failed one.
     model: Option<Model>,
 }
 
 impl Sampler {
-    /// A sampler of a definition; its name is of no account.
+    /// Creates a sampler of a definition. The name of the definition is ignored.
     ///
     /// # Errors
     /// If the definition is not valid, or has constraints or several objectives.
     pub fn new(definition: &Definition) -> Result<Self, StudyError> {
         if let Some(table) = definition.outcomes_table() {
-            let other = "a sampler, whose trials have a value alone";
+            let other = "a sampler, which supports only one value per trial";
             return Err(StudyError::OutcomesBeside { table, other });
         }
         let space = definition.check()?;
@@ -71,12 +73,14 @@ impl Sampler {
         &self.space
     }
 
-    /// The point of trial `number` and its source (`initial`, `own`, `random`, …) after the trials of `told`, in the order of telling,
-    /// and while those of `open` are evaluated. The first numbers are the initial design.
+    /// Returns the point of trial `number` and its source (`initial`, `own`, `random`, …).
+    ///
+    /// `told` are the ended trials in the order of telling, and `open` the points under evaluation.
+    /// The first numbers are the initial design.
     ///
     /// # Errors
-    /// If a point is not in the space or a value is not finite; [`StrategyError::Exhausted`] if every point was tried and the
-    /// objective is not noisy; or if the strategy fails.
+    /// If a point is not in the space or a value is not finite; [`StrategyError::Exhausted`] if
+    /// every point was tried and the objective is not noisy; or if the strategy fails.
     pub fn propose(
         &mut self,
         told: &[EndedTrial],
@@ -103,7 +107,7 @@ impl Sampler {
         found.ok_or_else(|| StrategyError::Exhausted { n_points: tried.len() }.into())
     }
 
-    /// The model of these trials, which is taken out of the cache until a query succeeded.
+    /// Returns the model of these trials. It is removed from the cache until a query succeeds.
     fn take_in(&mut self, told: &[EndedTrial]) -> Result<Model, StudyError> {
         let not_finite = told.iter().filter_map(|trial| trial.value).find(|v| !v.is_finite());
         if let Some(value) = not_finite {
@@ -133,7 +137,7 @@ impl Sampler {
     }
 }
 
-/// A trial as the model looks at it, which is not at its number and times.
+/// Creates a trial for the model, which does not use its number and times.
 fn trial(point: &Point, source: &str, state: TrialState) -> Trial {
     Trial {
         number: 0,

@@ -1,4 +1,4 @@
-//! A study: ask for trials, tell how they ended, look at what was found.
+//! A study: ask for trials, tell their outcomes, inspect the results.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -19,27 +19,29 @@ use crate::model::{Model, OwnStrategy, n_retries};
 use crate::pace::Pace;
 use crate::{Definition, Insight, MetaSpec, StrategySpec, StudyError, Surface, TransferStep};
 
-/// Attempts at most: of proposals whose point is there already, and of changes of several trials that were overtaken.
+/// Maximum number of attempts, for proposals that duplicate a point and for changes of several
+/// trials that were overtaken.
 pub(crate) const ATTEMPTS_MAX: u32 = 100;
 
-/// One party's study over a storage. Cheap to share between threads; any number of processes may work on one study.
+/// One party's study over a storage. Cheap to share between threads; any number of processes may
+/// work on one study.
 ///
-/// Asks of one process happen one after another, so that each knows the others' open trials.
+/// Asks within a process are serialized, so that each one knows the open trials of the others.
 pub struct Study {
     storage: Arc<dyn Storage>,
     key: StudyKey,
     definition: Definition,
     space: Space,
-    /// Made where the first proposal needs it: to look at a study, no model of old ones is fitted.
+    /// Created by the first proposal, so that inspecting a study fits no model of old studies.
     model: Mutex<Option<Model>>,
-    /// The caller's own strategy, where the definition leaves queries to it.
+    /// The caller's own strategy, if the definition leaves queries to it.
     own: Option<Arc<OwnStrategy>>,
-    /// The judge of trials, which holds their reports; made where the first verdict needs it.
+    /// The judge of trials, which caches their reports. Created by the first verdict.
     judge: Mutex<Option<RuleEvaluator>>,
 }
 
 impl fmt::Debug for Study {
-    /// The study's name and place: observations stay out of logs.
+    /// Formats the name and the storage only: observations must not reach logs.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Study")
             .field("name", &self.definition.name)
@@ -48,21 +50,21 @@ impl fmt::Debug for Study {
     }
 }
 
-/// The result of asking.
+/// The result of an ask.
 #[derive(Clone, Debug, PartialEq)]
 #[expect(clippy::large_enum_variant, reason = "made once a trial, and mostly of the large kind")]
 pub enum AskOutcome {
     /// A trial to evaluate.
     Trial(Trial),
-    /// The study has as many trials as it may, and none of them is free.
+    /// The study has reached its limit, and none of its trials is free.
     Full {
-        /// Trials that others evaluate, or that are held by hand.
+        /// Trials that others evaluate or hold by hand.
         open: Vec<Trial>,
     },
 }
 
 impl Study {
-    /// A study in this process's memory.
+    /// Creates a study in this process's memory.
     ///
     /// # Errors
     /// If the definition is not valid.
@@ -70,12 +72,13 @@ impl Study {
         Self::open(Arc::new(MemoryStorage::new()), definition)
     }
 
-    /// Creates a study, or goes on with the one that is stored under its name.
+    /// Creates a study, or resumes the one stored under its name.
     ///
     /// # Errors
-    /// If the definition is not valid, another one is stored under this name, or the storage fails.
+    /// If the definition is not valid, a different one is stored under this name, or the storage
+    /// fails.
     pub fn open(storage: Arc<dyn Storage>, definition: &Definition) -> Result<Self, StudyError> {
-        prepared(definition)?; // nothing that cannot be used is stored
+        prepared(definition)?; // an invalid definition must not be stored
         let record = storage.create(&definition.name, &definition.to_text())?;
         let study = Self::from_record(storage, &record)?;
         match study.definition.difference(definition) {
@@ -84,7 +87,7 @@ impl Study {
         }
     }
 
-    /// A study that is stored; the only one if none is named.
+    /// Loads a stored study; `None` selects the only one.
     ///
     /// # Errors
     /// If there is no such study, or the storage fails.
@@ -122,11 +125,13 @@ impl Study {
         })
     }
 
-    /// Lets a strategy of the caller's own choose the queries of a study whose definition says so ([`StrategySpec::Own`]).
+    /// Lets the caller's own strategy choose the queries, for a definition with
+    /// [`StrategySpec::Own`].
     ///
-    /// `strategy` was told nothing yet: copies of it are told all that the storage knows, in the order of telling, and are asked for what
-    /// follows the initial design ([`Definition::initial`]). So a study of it goes on after an interruption like every other, if what the
-    /// strategy asks for is a function of what it was told and of the stream that it is given.
+    /// `strategy` must be untold. Copies of it are told the trials of the storage in the order of
+    /// telling, and are asked for the queries after the initial design ([`Definition::initial`]).
+    /// If its queries are a function of the told trials and of the given stream, the study resumes
+    /// after an interruption like any other.
     ///
     /// ```
     /// use fedbo_strategies::{Observation, Points, Proposal, Source, Strategy, StrategyError};
@@ -199,12 +204,12 @@ impl Study {
         &self.space
     }
 
-    /// Returns the direction in which values are better.
+    /// Returns the direction of optimization.
     pub fn direction(&self) -> Direction {
         self.definition.direction
     }
 
-    /// The next trial, held by hand until it is told: a waiting one, or a new proposal.
+    /// Asks for the next trial, held by hand until it is told: a waiting one or a new proposal.
     ///
     /// # Errors
     /// If no query can be proposed, or the storage fails.
@@ -215,16 +220,18 @@ impl Study {
         }
     }
 
-    /// `n` trials at once: each takes into account that the others are open.
+    /// Asks for `n` trials. Each takes into account that the others are open.
     ///
     /// # Errors
-    /// As for [`Study::ask`]; what was asked for before the error stays asked for.
+    /// As for [`Study::ask`]. Trials asked for before the error remain open.
     pub fn ask_many(&self, n: usize) -> Result<Vec<Trial>, StudyError> {
         (0..n).map(|_| self.ask()).collect()
     }
 
-    /// The next trial for `worker`, whose it is for `lease` (`None`: until told), if the study may have more than it has:
-    /// a waiting trial or one whose holder is gone, else a new proposal.
+    /// Asks for the next trial for `worker`, with a lease of `lease` (`None`: until told).
+    ///
+    /// Returns a waiting trial, or one with an expired lease or a dead worker. Otherwise returns a
+    /// new proposal if the study has fewer than `limit` trials.
     ///
     /// # Errors
     /// If no query can be proposed, or the storage fails.
@@ -236,12 +243,17 @@ impl Study {
     ) -> Result<AskOutcome, StudyError> {
         match self.ask_unless_stopped(worker, lease, limit, None, &|| true)? {
             ControlFlow::Continue(asked) => Ok(asked),
-            ControlFlow::Break(_) => unreachable!("who asks outside a run heeds no stop"),
+            ControlFlow::Break(_) => {
+                unreachable!("a stop does not apply to a caller outside a run")
+            }
         }
     }
 
-    /// The same for a run that knew of the first `known_stops` stops when it began; `Break` with a later one. `None` heeds no stop.
-    /// While other processes add their trials first, it waits and tries again as long as `goes_on` returns true.
+    /// Same as [`Study::ask_as`], but returns `Break` with any stop after the first `known_stops`
+    /// stops.
+    ///
+    /// `None` ignores stops. If other processes add their trials first, backs off and retries as
+    /// long as `goes_on` returns true.
     ///
     /// # Errors
     /// As for [`Study::ask_as`].
@@ -268,7 +280,7 @@ impl Study {
             let began = Instant::now();
             let model = self.built(&mut slot)?;
             let snapshot = self.storage.snapshot(self.key, model.n_told())?;
-            // A failed trial whose point is evaluated again does not count.
+            // Retried failed trials do not count towards the limit.
             let n_retries =
                 model.n_retries() + n_retries(&snapshot.told) + n_retries(&snapshot.open);
             let limit = limit.map(|limit| limit.saturating_add(n_retries));
@@ -295,9 +307,10 @@ impl Study {
                 AddOutcome::Trial(trial) => {
                     return Ok(ControlFlow::Continue(AskOutcome::Trial(trial)));
                 }
-                // A range of so few floats that different coordinates mean the same: random points from here on.
+                // The range has so few floats that distinct coordinates decode to the same point.
+                // Proposals are random from now on.
                 AddOutcome::Duplicate { .. } => duplicates += 1,
-                // Somebody else asked meanwhile: again, with their trial among the open ones.
+                // Another worker added a trial first. Retry with that trial among the open ones.
                 AddOutcome::Overtaken | AddOutcome::Full => {
                     drop(slot);
                     pace.overtaken(goes_on)?;
@@ -308,23 +321,25 @@ impl Study {
         Err(StrategyError::Exhausted { n_points }.into())
     }
 
-    /// Tells the value of a trial that is held by hand, or that nobody holds.
+    /// Tells the value of a trial that is held by hand or by nobody.
     ///
     /// # Errors
-    /// If the value is not finite, the trial is somebody else's or has ended in another way, or the storage fails.
+    /// If the value is not finite, another worker holds the trial, the trial has ended differently,
+    /// or the storage fails.
     pub fn tell(&self, number: u64, value: f64) -> Result<TellOutcome, StudyError> {
         self.tell_as(TellAuthority::Hand, number, &Told::Value(value))
     }
 
-    /// Tells the numbers of such a trial, in the order of [`Definition::number_names`].
+    /// Tells the numbers of a trial that is held by hand or by nobody, in the order of
+    /// [`Definition::number_names`].
     ///
     /// # Errors
-    /// As for [`Study::tell`], or if they are not as many as the study has.
+    /// As for [`Study::tell`], or if their count differs from that of the study.
     pub fn tell_numbers(&self, number: u64, numbers: Vec<f64>) -> Result<TellOutcome, StudyError> {
         self.tell_as(TellAuthority::Hand, number, &Told::with_numbers(numbers))
     }
 
-    /// Tells that such a trial failed, and why.
+    /// Tells that a trial held by hand or by nobody failed, and the reason.
     ///
     /// # Errors
     /// As for [`Study::tell`].
@@ -333,7 +348,7 @@ impl Study {
         self.tell_as(TellAuthority::Hand, number, &told)
     }
 
-    /// Tells how a trial ended. When it returns, the ending is as durable as the storage makes it.
+    /// Tells the outcome of a trial. On return, the outcome is as durable as the storage makes it.
     ///
     /// # Errors
     /// As for [`Study::tell`].
@@ -353,10 +368,11 @@ impl Study {
         Ok(self.storage.finish(self.key, number, teller, told)?)
     }
 
-    /// Adds a point of the caller's own; it waits for the next worker who asks.
+    /// Adds a point of the caller's own as a trial that waits for the next worker.
     ///
     /// # Errors
-    /// If it is not in the space, is a trial already (unless the study is noisy), or the storage fails.
+    /// If it is not in the space, is already a trial (unless the study is noisy), or the storage
+    /// fails.
     pub fn enqueue(&self, point: &Point) -> Result<Trial, StudyError> {
         let point = self.space.normalize(point)?;
         let new = NewTrial {
@@ -372,7 +388,8 @@ impl Study {
         }
     }
 
-    /// Adds trials that were evaluated elsewhere, with their numbers: all of them, or none. Their points may be those of others.
+    /// Adds trials that were evaluated elsewhere, with their numbers, all or none. Duplicate points
+    /// are allowed.
     pub(crate) fn add_imported(&self, trials: &[(Point, Vec<f64>)]) -> Result<(), StudyError> {
         let told = |(point, numbers): &(Point, Vec<f64>)| {
             let new = NewTrial {
@@ -385,12 +402,13 @@ impl Study {
         Ok(self.storage.add_told(self.key, &told)?)
     }
 
-    /// Puts the point of a failed trial in line once more, as a new trial, which waits for the next worker who asks. The failure
-    /// stays in the record; once the new trial is told, it does not count any more: not for the model, and not for the number of
-    /// trials.
+    /// Enqueues the point of a failed trial again, as a new trial that waits for the next worker.
+    ///
+    /// The failure stays in the record. Once the new trial is told, the failure no longer counts
+    /// for the model or for the number of trials.
     ///
     /// # Errors
-    /// If the trial did not fail or is tried again already, or the storage fails.
+    /// If the trial did not fail or is already retried, or the storage fails.
     pub fn retry(&self, number: u64) -> Result<Trial, StudyError> {
         let trials = self.trials()?;
         let n_trials = trials.len() as u64;
@@ -408,12 +426,13 @@ impl Study {
         let mut waiting = self.enqueue_retries(|trial| trial.number == number)?;
         match waiting.pop() {
             Some(trial) => Ok(trial),
-            // Somebody else put it in line at the same moment, which the next look shows.
+            // Another process enqueued it at the same time. The next attempt finds that trial.
             None => self.retry(number),
         }
     }
 
-    /// The same for all failed trials that are not tried again yet; the new trials, in the order of the failed ones.
+    /// Retries all failed trials that are not retried yet. Returns the new trials, in the order of
+    /// the failed ones.
     ///
     /// # Errors
     /// If the storage fails.
@@ -421,7 +440,7 @@ impl Study {
         self.enqueue_retries(|_| true)
     }
 
-    /// The same for those of these trials that failed and are not tried again yet.
+    /// Retries those of the given trials that failed and are not retried yet.
     ///
     /// # Errors
     /// If the storage fails.
@@ -429,8 +448,11 @@ impl Study {
         self.enqueue_retries(|trial| numbers.contains(&trial.number))
     }
 
-    /// Stops the study: each [`Study::run`] of it that goes on now, in any process, begins no further trial, and ends once those that it
-    /// evaluates are told. A run that begins later, and whoever asks outside a run, is not concerned. `by` says what program was used.
+    /// Stops the study. Every current [`Study::run`] of it, in any process, begins no further trial
+    /// and ends once its running trials are told.
+    ///
+    /// Later runs and asks outside a run are not affected. `by` names the program that requested
+    /// the stop.
     ///
     /// # Errors
     /// If the storage fails.
@@ -438,7 +460,7 @@ impl Study {
         Ok(self.storage.stop(self.key, by)?)
     }
 
-    /// The last stop; `None` if nobody ever stopped the study.
+    /// The last stop; `None` if the study was never stopped.
     ///
     /// # Errors
     /// If the storage fails.
@@ -465,7 +487,8 @@ impl Study {
                     ask_seconds: 0.0,
                     holder: None,
                     unique: false,
-                    // Whoever else does the same at this moment gets the number, or is overtaken: no trial is tried again twice.
+                    // The number must still be free. Of concurrent retries, one gets it and the
+                    // others are overtaken, so no trial is retried twice.
                     number: Some(number),
                     limit: None,
                 };
@@ -485,15 +508,15 @@ impl Study {
         Err(StudyError::Overtaken { attempts: ATTEMPTS_MAX })
     }
 
-    /// Lets a trial that is held by hand wait for somebody else.
+    /// Releases a trial that is held by hand, for another worker.
     ///
     /// # Errors
-    /// If it is somebody else's or has ended, or the storage fails.
+    /// If another worker holds the trial, it has ended, or the storage fails.
     pub fn release_trial(&self, number: u64) -> Result<(), StudyError> {
         self.release_trial_as(TellAuthority::Hand, number)
     }
 
-    /// Lets a trial wait for somebody else, whose holder or whose person says so.
+    /// Releases a trial for another worker, on the authority of its holder or of a person.
     ///
     /// # Errors
     /// As for [`Study::release_trial`].
@@ -514,12 +537,13 @@ impl Study {
         self.storage.report(self.key, number, teller, report)
     }
 
-    /// Returns the trials that were told after the given place in the order of telling, and those that are open.
+    /// Returns the trials told after the given place in the order of telling, and the open trials.
     pub(crate) fn snapshot(&self, after: u64) -> Result<Snapshot, StorageError> {
         self.storage.snapshot(self.key, after)
     }
 
-    /// The same; of the reports of open trials in `from_epochs`, by number, only those from this epoch on.
+    /// Same as [`Study::snapshot`], but for each open trial in `from_epochs` (by number), only
+    /// reports from this epoch on are read.
     pub(crate) fn snapshot_from(
         &self,
         after: u64,
@@ -529,11 +553,12 @@ impl Study {
     }
 
     pub(crate) fn judges(&self) -> MutexGuard<'_, Option<RuleEvaluator>> {
-        // What is taken in is complete before it could panic.
+        // A panic cannot leave it inconsistent: only complete trials are absorbed.
         self.judge.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lengthens the lease of all that a worker holds to `lease` from now. Of what others hold by now, nothing changes.
+    /// Extends the leases of the worker's trials to `lease` from now. Trials that others hold by
+    /// now are not affected.
     ///
     /// # Errors
     /// If the storage fails.
@@ -541,8 +566,8 @@ impl Study {
         Ok(self.storage.renew(self.key, &worker.id, lease)?)
     }
 
-    /// Returns the contradictions between the stored trials and the study's definition, trial by trial: points that are
-    /// not in its space, and more or fewer numbers than it names.
+    /// Returns the contradictions between the stored trials and the study's definition, trial by
+    /// trial: points outside the space, and a wrong count of numbers.
     ///
     /// # Errors
     /// If the storage fails.
@@ -551,10 +576,12 @@ impl Study {
         let problem = |trial: &Trial| match self.space.normalize(&trial.point) {
             _ if trial.value().is_some() && trial.numbers().len() != n_numbers => {
                 let found = trial.numbers().len();
-                Some(format!("it has {found} numbers, and the study names {n_numbers}"))
+                Some(format!("it has {found} numbers, and the study has {n_numbers}"))
             }
             Ok(point) if point == trial.point => None,
-            Ok(_) => Some("its parameters are not in the space's order and types".to_owned()),
+            Ok(_) => {
+                Some("its parameters do not match the order and types of the space".to_owned())
+            }
             Err(error) => Some(error.to_string()),
         };
         let trials = self.trials()?;
@@ -589,8 +616,10 @@ impl Study {
         Ok(self.best_trials()?.pop())
     }
 
-    /// The feasible trials that no other one dominates, in the order of asking, of equal ones the earliest; with one objective the best trial
-    /// alone. Empty while no trial is feasible.
+    /// The feasible trials that no other one dominates, in the order of asking.
+    ///
+    /// Of equal trials the earliest is returned. With one objective, the result is the best trial
+    /// only. Empty while no trial is feasible.
     ///
     /// # Errors
     /// If the storage fails.
@@ -599,8 +628,11 @@ impl Study {
         Ok(self.definition.best_trials(&trials).into_iter().cloned().collect())
     }
 
-    /// Returns the insight that a surrogate gives into all that was told; `None` while there are fewer than two values.
-    /// It is fitted anew, so it also serves studies whose strategy has none.
+    /// Returns the insight of a surrogate into all told trials; `None` while there are fewer than
+    /// two values.
+    ///
+    /// The surrogate is fitted for each call, so this also works for strategies without a
+    /// surrogate.
     ///
     /// # Errors
     /// If the storage or the surrogate fails.
@@ -608,7 +640,7 @@ impl Study {
         Insight::of(&self.definition, &self.space, self.trials()?)
     }
 
-    /// The same for one of several objectives, by its place, without regard to constraints.
+    /// Same as [`Study::insight`], for one of several objectives by index, ignoring constraints.
     ///
     /// # Errors
     /// As for [`Study::insight`].
@@ -626,13 +658,15 @@ impl Study {
             && let Some(whole) =
                 trials.into_iter().find(|trial| trial.number == insight.best_by_mean.number)
         {
-            insight.best_by_mean = whole; // with all its numbers
+            insight.best_by_mean = whole; // restores all its numbers
         }
         Ok(insight)
     }
 
-    /// Returns the surrogate over the parameters `x` and `y`, with all others as in [`Insight::best_by_mean`]; `None` while
-    /// there are fewer than two values. It is fitted anew. Cost O(n³ + m n²) for n values and m ≤ 625 points.
+    /// Returns the surrogate over the parameters `x` and `y`, with all others as in
+    /// [`Insight::best_by_mean`]; `None` while there are fewer than two values.
+    ///
+    /// The surrogate is fitted for each call. Cost O(n³ + m n²) for n values and m ≤ 625 points.
     ///
     /// # Errors
     /// If the space has no such parameters, or the storage or the surrogate fails.
@@ -640,8 +674,10 @@ impl Study {
         Surface::of(&self.definition, &self.space, self.trials()?, [x, y])
     }
 
-    /// Returns the influence of old studies on the next query; `None` if the study has none. Fits their models if that
-    /// was not done yet.
+    /// Returns the influence of old studies on the next query; `None` if the study does not learn
+    /// from any.
+    ///
+    /// Fits their models on the first call.
     ///
     /// # Errors
     /// If the storage or a model fails.
@@ -658,7 +694,8 @@ impl Study {
         Ok(model.transfer().map(|transfer| units.step(n_told, transfer)))
     }
 
-    /// The same before the first trial and after each that was told, in the order of telling: computed anew from what is stored.
+    /// Same as [`Study::transfer`], before the first trial and after each told one, in the order of
+    /// telling. Recomputed from the stored trials.
     ///
     /// # Errors
     /// If the storage or a model fails.
@@ -684,8 +721,10 @@ impl Study {
         Ok(Some(steps))
     }
 
-    /// Lets a model know what was told since. A failure counts until a trial that evaluated its point again is told: then the model
-    /// is made anew without it, so that it stays a function of what was told, however that was batched.
+    /// Updates a model with newly told trials.
+    ///
+    /// A failure counts until a retry of its point is told. The model is then rebuilt without the
+    /// failure, so that it remains a function of the told trials, independent of their batches.
     fn take_in(&self, model: &mut Model, told: &[Trial]) -> Result<(), StudyError> {
         if told.iter().all(|trial| trial.retry_of().is_none()) {
             return model.absorb(told);
@@ -696,7 +735,8 @@ impl Study {
         model.absorb(&all)
     }
 
-    /// The old studies, if the strategy learns from them; the best of their points may be tried first all the same.
+    /// The old studies, if the strategy learns from them. Their best points may be tried first even
+    /// if it does not.
     fn learned_from(&self) -> Option<&MetaSpec> {
         let meta = self.definition.meta.as_ref()?;
         self.definition.strategy.requires_old_studies().then_some(meta)
@@ -709,24 +749,26 @@ impl Study {
         })
     }
 
-    /// A model that knows nothing yet.
+    /// Creates a model without any trials.
     fn new_model(&self) -> Result<Model, StudyError> {
         Model::new(&self.definition, self.own.as_deref())
     }
 
     fn model(&self) -> MutexGuard<'_, Option<Model>> {
-        // A panic while proposing leaves the model as it was: what is told is taken in as a whole or not at all.
+        // A panic while proposing does not change the model, and trials are absorbed completely or
+        // not at all.
         self.model.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Bytes that are equal for points that mean the same trial: its coordinates, with one zero.
+/// Encodes a point as bytes that are equal for the same trial: its coordinates, with -0 normalized
+/// to 0.
 pub(crate) fn encoding(space: &Space, point: &Point) -> Result<Vec<u8>, StudyError> {
     let unit = space.encode(point)?;
     Ok(unit.iter().flat_map(|v| (v + 0.0).to_le_bytes()).collect())
 }
 
-/// The space of a definition that can be used, and its model if that takes no fit.
+/// Validates a definition. Returns its space, and its model if that needs no fit.
 fn prepared(definition: &Definition) -> Result<(Space, Option<Model>), StudyError> {
     let space = definition.check()?;
     let model = match (&definition.meta, definition.strategy) {

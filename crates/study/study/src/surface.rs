@@ -7,23 +7,25 @@ use serde::Serialize;
 use crate::insight::Fitted;
 use crate::{Definition, StudyError};
 
-/// Values of a parameter that has no fewer.
+/// Maximum number of values per parameter.
 const N_VALUES: u32 = 25;
 
 /// The surrogate over two parameters, with all others as in [`crate::Insight::best_by_mean`].
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Surface {
-    /// Values of the first parameter (n), evenly spread in its own scale; all choices of a categorical one.
+    /// Values of the first parameter (n), evenly spaced on its own scale; all choices of a
+    /// categorical one.
     pub x: Vec<Value>,
-    /// Values of the second (m).
+    /// Values of the second parameter (m).
     pub y: Vec<Value>,
     /// Posterior means in the objective's units (m rows of n).
     pub mean: Vec<Vec<f64>>,
-    /// Posterior standard deviations in the objective's units, noise excluded (m rows of n).
+    /// Posterior standard deviations in the objective's units, without noise (m rows of n).
     pub std: Vec<Vec<f64>>,
-    /// The trial whose other parameters are used.
+    /// The trial that provides the other parameters.
     pub at: Trial,
-    /// Number of values that the surrogate rests on, as in [`Insight`](crate::Insight::n_values).
+    /// Number of values that the surrogate was fitted to, as in
+    /// [`Insight`](crate::Insight::n_values).
     pub n_values: usize,
 }
 
@@ -64,7 +66,8 @@ impl Surface {
     }
 }
 
-/// At most [`N_VALUES`] values of a parameter, from its lowest to its highest; all choices of a categorical one.
+/// At most [`N_VALUES`] values of a parameter, from lowest to highest; all choices of a categorical
+/// one.
 fn values(space: &Space, parameter: &Parameter) -> Vec<Value> {
     if let fedbo_space::Kind::Categorical { choices } = parameter.kind() {
         return choices.clone();

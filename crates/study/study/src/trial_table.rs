@@ -1,4 +1,5 @@
-//! Tables of trials as comma-separated values: exports of fedbo, tables of pandas, tables by hand.
+//! Tables of trials as comma-separated values: exports of fedbo, pandas tables, and handwritten
+//! tables.
 
 use csv::StringRecord;
 use fedbo_space::cell::restored;
@@ -6,7 +7,7 @@ use fedbo_space::{Direction, Parameter, Space};
 
 use crate::LeftOut;
 
-/// Columns of an export before those of the parameters.
+/// Columns of an export that precede those of the parameters.
 pub const EXPORT_COLUMNS: [&str; 12] = [
     "number",
     "state",
@@ -22,13 +23,15 @@ pub const EXPORT_COLUMNS: [&str; 12] = [
     "trained_epochs",
 ];
 
-/// The prefix of a parameter's column in an export, repeated as often as it takes, if the parameter's name is taken.
+/// Prefix of a parameter's column in an export if the parameter's name is taken, repeated until the
+/// name is free.
 const PARAMETER_PREFIX: &str = "parameter.";
 
-/// The prefix of a parameter's column in tables of pandas, as Optuna and the Python package make them.
+/// Prefix of a parameter's column in pandas tables made by Optuna or the Python package.
 const DATAFRAME_PREFIX: &str = "params_";
 
-/// The column that an export has for a parameter: its name, with a prefix as often as the name is taken.
+/// Returns the export column of a parameter: its name, with as many prefixes as needed to make it
+/// unique.
 pub fn export_column(parameter: &str, space: &Space) -> String {
     let is_taken = |name: &str| {
         let mut others = space.parameters().iter().map(Parameter::name);
@@ -44,17 +47,17 @@ pub fn export_column(parameter: &str, space: &Space) -> String {
 /// The trials of a table.
 #[derive(Debug, PartialEq)]
 pub(crate) struct TrialTable {
-    /// The columns of parameters, in their order.
+    /// The parameter columns in order.
     pub(crate) columns: Vec<ParameterColumn>,
-    /// The direction, if a column says it.
+    /// The direction, if the table has a column for it.
     pub(crate) direction: Option<Direction>,
-    /// The rows with a finite value, in their order.
+    /// The rows with a finite value, in order.
     pub(crate) rows: Vec<TableRow>,
-    /// The others, by their reason.
+    /// The other rows, grouped by reason.
     pub(crate) left_out: Vec<LeftOut>,
 }
 
-/// A column of a parameter.
+/// A parameter column.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct ParameterColumn {
     /// The parameter.
@@ -66,20 +69,20 @@ pub(crate) struct ParameterColumn {
 /// A trial with a finite value.
 #[derive(Debug, PartialEq)]
 pub(crate) struct TableRow {
-    /// Its line, from 1.
+    /// Line number, counted from 1.
     pub(crate) line: Option<u64>,
-    /// A text for each column of a parameter.
+    /// One text per parameter column.
     pub(crate) texts: Vec<String>,
-    /// Its numbers by the names that the table was read with, in the user's own signs.
+    /// Its numbers in the order of the requested names, in the user's own signs.
     pub(crate) numbers: Vec<f64>,
 }
 
-/// The reason why a table cannot be read.
+/// Reason why a table cannot be read.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct TableDefect {
-    /// The line, from 1, if it is one.
+    /// Line number, counted from 1, if the defect has one.
     pub(crate) line: Option<u64>,
-    /// The defect, with column and value, and what was expected.
+    /// The defect, with column, value and expectation.
     pub(crate) message: String,
 }
 
@@ -93,13 +96,24 @@ impl TableDefect {
     }
 }
 
+/// The separator of a header that is not separated by commas, as in spreadsheets of some locales.
+fn other_separator(header: &StringRecord) -> Option<&'static str> {
+    let marks = [(';', "semicolons"), ('\t', "tabs"), ('|', "bars")];
+    let found = marks.iter().find(|(mark, _)| header.iter().any(|name| name.contains(*mark)));
+    found.map(|(_, name)| *name)
+}
+
 impl TrialTable {
-    /// Reads a table: it has a column for each of these numbers (`value`, where a trial has no other), and may have `state` and `direction`. Columns of parameters are those with the prefix
-    /// `params_`, if there are any; else all that no export has for something else.
+    /// Reads a table with a column for each of the numbers `names` (`value` if a trial has only
+    /// one).
+    ///
+    /// The columns `state` and `direction` are optional. Parameter columns are those with the
+    /// prefix `params_` if there are any, otherwise all columns that an export does not use for
+    /// something else.
     pub(crate) fn parse(bytes: &[u8], names: &[&str]) -> Result<Self, TableDefect> {
         let mut reader = csv::ReaderBuilder::new().trim(csv::Trim::All).from_reader(bytes);
         let header = reader.headers().map_err(|e| TableDefect::broken(&e))?.clone();
-        // Who writes a table by hand means what stands there.
+        // A handwritten table is read literally; only an export escapes its cells.
         let is_export = EXPORT_COLUMNS.iter().all(|name| header.iter().any(|each| each == *name));
         let text_of = |cell: &str| match is_export {
             true => restored(cell).into_owned(),
@@ -111,6 +125,13 @@ impl TrialTable {
         for name in names {
             let Some(at) = column(name) else {
                 let numbers = names.join(", ");
+                if let Some(separator) = other_separator(&header) {
+                    let message = format!(
+                        "its columns are separated by {separator}, expected commas; save it as CSV with comma separators and decimal \
+                         points (30.5), as fedbo export writes it"
+                    );
+                    return Err(TableDefect::new(Some(1), message));
+                }
                 let message = format!(
                     "it has no column {name}; the first line must name the parameters and {numbers}, as fedbo export writes it"
                 );
@@ -183,7 +204,7 @@ impl TrialTable {
     }
 }
 
-/// The columns of parameters, with their places.
+/// Returns the parameter columns with their indices.
 fn parameter_columns(
     header: &StringRecord,
     is_export: bool,
@@ -207,12 +228,13 @@ fn parameter_columns(
     Ok(columns)
 }
 
-/// Returns true if a column is not a parameter's: one of an export, or the direction of the values.
+/// Returns true if a column does not belong to a parameter: a fixed column of an export, or the
+/// direction.
 fn is_column(name: &str) -> bool {
     EXPORT_COLUMNS.contains(&name) || name == "direction"
 }
 
-/// The parameter that a column is of: an export sets a prefix before a name that is taken, as often as that takes.
+/// Returns the parameter of a column. An export prepends a prefix to a taken name until it is free.
 fn parameter_of(column: &str, header: &StringRecord) -> String {
     match column.strip_prefix(PARAMETER_PREFIX) {
         Some(rest) if is_column(rest) || header.iter().any(|each| each == rest) => rest.to_owned(),
@@ -260,7 +282,7 @@ mod tests {
         assert_eq!(rows(&export), expected);
         assert_eq!(left_out(&export), ["1 failed", "1 stopped early", "1 not finished"]);
         assert_eq!(export.direction, None);
-        // As study.trials_dataframe().to_csv() of Optuna 5 writes it.
+        // Output of study.trials_dataframe().to_csv() in Optuna 5.
         let pandas = read(
             ",number,value,datetime_start,datetime_complete,duration,params_kind,params_value,params_x,state\n\
              0,0,0.5,2026-11-23 20:00:00,2026-11-23 20:00:01,0 days 00:00:01,\"a, b\",7,1e-3,COMPLETE\n\
@@ -285,6 +307,23 @@ mod tests {
         assert_eq!(rows(&table)[0].0, ["C:\\new", "=1+1"]);
         let table = read("path,value\nC:\\\\new,1\n").unwrap();
         assert_eq!(rows(&table)[0].0, ["C:\\\\new"]);
+    }
+
+    #[test]
+    fn a_table_that_commas_do_not_separate_is_refused_with_its_separator() {
+        for (text, separator) in [
+            ("temp;cat;value\n30,5;Pd;10,1\n", "semicolons"),
+            ("temp, in C;value\n30;10\n", "semicolons"),
+            ("temp\tvalue\n30.5\t10.1\n", "tabs"),
+            ("temp|value\n30.5|10.1\n", "bars"),
+        ] {
+            let defect = read(text).unwrap_err();
+            assert_eq!(defect.line, Some(1));
+            assert!(defect.message.contains(separator), "{}", defect.message);
+        }
+        let defect = read("temp,cat\n30.5,Pd\n").unwrap_err();
+        assert!(defect.message.contains("no column value"), "{}", defect.message);
+        assert!(read("a;b,value\n1,2\n").is_ok());
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! BO-BOS in a study: which trials it stops and why, after any interruption, and what the strategy learns from them.
+//! Tests of BO-BOS in a study: the trials that it stops and the reasons, after any interruption,
+//! and the strategy's use of stopped trials.
 #![expect(clippy::unwrap_used, reason = "helpers of tests: a failure is the test's")]
 
 use std::sync::atomic::AtomicBool;
@@ -19,10 +20,10 @@ use fedbo_study::{
 const N_EPOCHS: u32 = 25;
 const N_TRIALS: u64 = 26;
 const N_INITIAL: usize = 5;
-/// N₀ by default: 8/50 of the epochs.
+/// Default N₀: 8/50 of the epochs.
 const N_FIRST: u32 = 4;
 
-/// The promise of a training, in [0, 1]: a hill at (0.65, 0.65, 0.65) with ripples.
+/// The final level of a training, in [0, 1]: a hill at (0.65, 0.65, 0.65) with ripples.
 fn promise(point: &Point) -> f64 {
     let away = ["x", "y", "z"].map(|name| point.number(name) - 0.65);
     let hill: f64 = away.iter().map(|d| (-3.0 * d * d).exp()).product();
@@ -30,7 +31,8 @@ fn promise(point: &Point) -> f64 {
     hill * (0.7 + 0.3 * ripple)
 }
 
-/// The value after an epoch: it rises from 0 towards nearly the promise, and is two thirds of the way there after epoch 3.
+/// The value after an epoch: it rises from 0 to almost the promise, and has covered two thirds
+/// after epoch 3.
 fn value_at(point: &Point, epoch: u32) -> f64 {
     0.95 * promise(point) * (1.0 - (-f64::from(epoch) / 3.0).exp())
 }
@@ -47,7 +49,7 @@ fn definition() -> Definition {
     }
 }
 
-/// The same with this done to BO-BOS's settings.
+/// The same definition with changed settings of BO-BOS.
 fn with(change: impl FnOnce(&mut Settings)) -> Definition {
     let mut settings = Settings { epochs: N_EPOCHS, options: BoBosOptions::for_epochs(N_EPOCHS) };
     change(&mut settings);
@@ -67,7 +69,7 @@ fn range([low, high]: [f64; 2]) -> Option<ValueBounds> {
     Some(ValueBounds { low, high })
 }
 
-/// Trains as [`value_at`] says, on a line `offset + scale · value`.
+/// Trains as in [`value_at`], transformed to `offset + scale · value`.
 struct Network {
     offset: f64,
     scale: f64,
@@ -118,7 +120,7 @@ fn stop_of(trial: &Trial) -> Option<(u32, &str)> {
     }
 }
 
-/// All trials, without what depends on clocks and on how often they were begun.
+/// All trials, without fields that depend on clocks or on the number of attempts.
 fn course(study: &Study) -> Vec<Trial> {
     let without = |trial| Trial {
         attempts: 1,
@@ -135,7 +137,8 @@ fn best(study: &Study) -> f64 {
     promise(&study.best().unwrap().unwrap().point)
 }
 
-/// A study none of whose trials can be judged, as its values lie outside the bounds: the strategy is the same.
+/// A study that can judge none of its trials, since their values are outside the bounds. The
+/// strategy is the same.
 fn without_stops() -> Study {
     let study =
         Study::in_memory(&with(|settings| settings.options.bounds = range([50.0, 60.0]))).unwrap();
@@ -157,7 +160,7 @@ fn poor_trials_are_stopped_and_the_best_is_found_nevertheless() {
         assert_eq!((report.n_told, report.n_stopped), (26, stopped.len()));
         assert!(stopped.len() >= 6, "{bounds:?}: {} stopped", stopped.len());
         assert!(n_epochs(&trials) * 10 < n_whole * 8, "a fifth of all epochs is saved");
-        // Four thousandths of what there is to find.
+        // Four thousandths of the attainable range.
         assert!(best(&study) > best(&whole) - 0.004, "{} {}", best(&study), best(&whole));
         for trial in &trials {
             let Some((epoch, because)) = stop_of(trial) else {
@@ -167,12 +170,13 @@ fn poor_trials_are_stopped_and_the_best_is_found_nevertheless() {
             assert_eq!(trial.source, "own", "initial trials are trained to the end");
             assert!((N_FIRST + 1..N_EPOCHS).contains(&epoch), "{epoch}");
             assert!(because.contains("it would end better than"), "{because}");
-            // None that was stopped would have been the best by then, as curves hold what they promise.
+            // No stopped trial would have become the best at that time, since the curves keep their
+            // promise.
             let before = trials[..usize::try_from(trial.number).unwrap()].iter();
             let of_before = before.map(|trial| promise(&trial.point)).fold(0.0, f64::max);
             assert!(promise(&trial.point) < of_before, "trial {}", trial.number);
         }
-        // Some initial ones were as poor as those: that they were not stopped is no accident.
+        // Some initial trials were equally poor, so it is no accident that they were not stopped.
         let poorest = |source: &str| {
             let of_source = trials.iter().filter(|trial| trial.source == source);
             of_source.map(|trial| promise(&trial.point)).fold(1.0, f64::min)
@@ -182,7 +186,7 @@ fn poor_trials_are_stopped_and_the_best_is_found_nevertheless() {
     }
 }
 
-/// The direction in which values are better, and the values' unit, change nothing.
+/// The direction and the unit of the values change nothing.
 #[test]
 fn a_study_that_minimizes_stops_the_same_trials() {
     let study = |direction, bounds| {
@@ -203,7 +207,7 @@ fn a_study_that_minimizes_stops_the_same_trials() {
             assert_eq!(stops[0], stops[1], "trial {}", up.number);
         }
     }
-    // Without bounds, any unit does: a loss in the hundreds.
+    // Without bounds, any unit works: a loss in the hundreds.
     let down = study(Direction::Minimize, None);
     let hundreds = Network { offset: 400.0, scale: -300.0, ..PLAIN };
     let report = sequential(&down, &hundreds);
@@ -215,7 +219,8 @@ fn a_study_that_minimizes_stops_the_same_trials() {
     assert!((100.0..400.0).contains(&incumbent), "in the user's unit: {because}");
 }
 
-/// A study that is left in the middle of any trial, before and after its first epochs, and opened anew goes on as one that never was.
+/// A study that is abandoned in the middle of any trial, before and after its first epochs, and
+/// reopened continues as an uninterrupted one.
 #[test]
 fn an_interrupted_study_stops_and_proposes_as_an_uninterrupted_one() {
     let whole = Study::in_memory(&definition()).unwrap();
@@ -234,7 +239,7 @@ fn an_interrupted_study_stops_and_proposes_as_an_uninterrupted_one() {
         let AskOutcome::Trial(trial) = study.ask_as(&worker, lease, Some(n_trials)).unwrap() else {
             panic!("there is one to begin");
         };
-        // Reports of its first epochs, of some more, or of none.
+        // Reports of its first epochs, of some more, or none.
         for epoch in 1..=[0, 3, 7][usize::try_from(n_trials % 3).unwrap()] {
             let teller = TellAuthority::Worker(&worker.id);
             let value = PLAIN.value(&trial.point, epoch);
@@ -253,7 +258,7 @@ fn an_interrupted_study_stops_and_proposes_as_an_uninterrupted_one() {
     assert!(study.trials().unwrap().iter().map(attempts).max() > Some(1));
 }
 
-/// `Study::bos_rule` is the rule that judged: its answers are the verdicts, at each epoch.
+/// `Study::bos_rule` is the rule that judged: it gives the same verdicts at each epoch.
 #[test]
 fn the_rule_of_a_trial_explains_its_stop() {
     let study = Study::in_memory(&definition()).unwrap();
@@ -268,7 +273,7 @@ fn the_rule_of_a_trial_explains_its_stop() {
             None => assert_eq!(trial.source, "initial"),
             Some(rule) => {
                 assert_eq!(trial.source, "own");
-                // y*: the best value at which another trial ended, stopped ones included.
+                // y*: the best final value of another trial, including stopped ones.
                 assert_eq!(rule.incumbent().to_bits(), incumbent.to_bits());
                 let stop = stop_of(trial);
                 for epoch in 1..=curve.n_epochs() {
@@ -294,8 +299,8 @@ fn the_rule_of_a_trial_explains_its_stop() {
     assert_eq!(study.bos_rule(0).unwrap(), None);
 }
 
-/// The process of a curve is fitted to its first epochs: where some are missing, lines between reports would pass for a curve that
-/// has come to its end.
+/// The process of a curve is fitted to its first epochs. If some are missing, the interpolation
+/// between reports would look like a converged curve.
 #[test]
 fn who_leaves_out_a_first_epoch_is_not_stopped() {
     struct Gaps<F>(F);
@@ -338,14 +343,14 @@ fn who_leaves_out_a_first_epoch_is_not_stopped() {
             format!("trial 0 has reported {n_reported} of its first 4 epochs; rule \"bo-bos\"");
         assert!(warnings[0].starts_with(&expected), "{warnings:#?}");
     }
-    // Later gaps are bridged.
+    // Later gaps are interpolated.
     let (n_stopped, warnings) = ran(|epoch| epoch <= 4 || epoch % 3 == 0);
     assert!(n_stopped > 3, "{n_stopped}");
     assert_eq!(warnings, Vec::<String>::new());
 }
 
-/// A trial that was stopped is an observation at the epoch that it reached: proposals after it depend on what it showed, and differ
-/// from those after a trial of which nothing is known.
+/// A stopped trial is an observation at the epoch it reached. Later proposals depend on its values,
+/// and differ from those after a trial without information.
 #[test]
 fn a_stopped_trial_teaches_the_strategy() {
     let next_after = |told: &dyn Fn(&Study, &Trial)| {
@@ -396,7 +401,8 @@ fn several_workers_stop_trials_side_by_side() {
     assert!(n_stopped > 2, "{n_stopped}");
     for trial in &trials {
         if let Some((epoch, _)) = stop_of(trial) {
-            assert_eq!(trial.source, "own");
+            // With two running trials nearby, no third one begins.
+            assert!(["own", "random"].contains(&trial.source.as_str()), "{}", trial.source);
             assert!((N_FIRST + 1..N_EPOCHS).contains(&epoch), "{epoch}");
         }
         let epochs = trial.reports.iter().map(|report| report.epoch);
@@ -409,7 +415,7 @@ fn what_does_not_go_together_is_refused_by_name() {
     let refused = |definition: Definition| Study::in_memory(&definition).unwrap_err().to_string();
     for strategy in [StrategySpec::random(), StrategySpec::sobol(), StrategySpec::log_ei()] {
         let expected = format!(
-            "rule \"bo-bos\" needs the strategy \"gp-ucb\", which it is made of, not {:?}",
+            "rule \"bo-bos\" needs the strategy \"gp-ucb\", on which it is based, not {:?}",
             strategy.name()
         );
         let message = refused(Definition { strategy, ..definition() });
@@ -436,13 +442,13 @@ fn what_does_not_go_together_is_refused_by_name() {
     }
     assert!(Study::in_memory(&with(|s| (s.epochs, s.options.first_epochs) = (3, 2))).is_ok());
 
-    // A changed key is named.
+    // The error names the changed key.
     let storage: Arc<dyn Storage> = Arc::new(MemoryStorage::new());
     Study::open(storage.clone(), &definition()).unwrap();
     let error = Study::open(storage, &with(|s| s.options.epoch_cost = 2.0)).unwrap_err();
     assert!(
         error.to_string().contains(
-            ": early_stopping.epoch_cost is 2.0 in what is given, the stored study has 1.0;"
+            ": early_stopping.epoch_cost is 2.0 in the given settings, the stored study has 1.0;"
         ),
         "{error}"
     );

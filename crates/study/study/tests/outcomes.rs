@@ -1,4 +1,4 @@
-//! Constraints and several objectives as users of Rust meet them.
+//! Tests of constraints and several objectives through the public Rust interface.
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail by panicking")]
 
 use std::sync::{Arc, Mutex};
@@ -9,7 +9,7 @@ use fedbo_strategies::{Observation, Points, Proposal, Source, Strategy, Strategy
 use fedbo_streams::{Purpose, Seed, Stream};
 use fedbo_study::{Definition, Sampler, StrategySpec, Study, StudyError};
 
-/// Two objectives, in two directions, and two constraints.
+/// Two objectives with opposite directions, and two constraints.
 fn definition(strategy: StrategySpec) -> Definition {
     Definition::new("beams")
         .parameter("x", ParameterSpec::float(0.0, 1.0))
@@ -25,7 +25,7 @@ fn numbers(point: &Point) -> [f64; 4] {
     [x, x * x, x, x]
 }
 
-/// Random points; keeps what it was told.
+/// Proposes random points and records the observations that it is told.
 #[derive(Clone, Default)]
 struct Listener(Arc<Mutex<Vec<Observation>>>);
 
@@ -50,7 +50,7 @@ fn a_strategy_sees_objectives_to_maximize_and_slacks() {
         false => Ok(numbers(point)),
     };
     study.optimize_numbers(40, function).unwrap();
-    study.ask().unwrap(); // what was told last is told when the next is asked for
+    study.ask().unwrap(); // the strategy is told the last trial before the next query
     let observed = listener.0.lock().unwrap();
     assert_eq!(observed.len(), 40);
     for told in observed.iter() {
@@ -103,11 +103,11 @@ fn a_trial_has_as_many_numbers_as_its_study_names() {
     assert!(study.check().unwrap().is_empty());
     let error = study.best().unwrap_err();
     assert_eq!(error, StudyError::SeveralObjectives { name: "beams".to_owned() });
-    // A closure with another number of them has failed.
+    // A closure with a different count of numbers fails the trial.
     study.optimize_numbers(3, |_| Ok([1.0, 2.0])).unwrap();
     let message = format!("{:?}", study.trials().unwrap()[1].told());
     assert!(message.contains("the objective returned 2 numbers, expected 4"), "{message}");
-    // A study with one number knows neither.
+    // A study with one number has neither objectives nor constraints.
     let single = Study::in_memory(&Definition::new("s").parameter("x", ParameterSpec::int(1, 9)));
     let single = single.unwrap();
     let number = single.ask().unwrap().number;
@@ -135,7 +135,8 @@ fn each_objective_has_an_insight_of_its_own() {
     }
 }
 
-/// Of noisy numbers the best value with a slack above 0 is twice a lucky one; the model's choice is not, and its probability is that of the truth.
+/// With noise, the best value with a slack above 0 is doubly lucky. The model's choice is not, and
+/// its probability matches the truth.
 #[test]
 fn with_noise_the_models_choice_is_feasible_by_the_models_of_slacks() {
     let definition = Definition::new("noisy")
@@ -161,7 +162,8 @@ fn with_noise_the_models_choice_is_feasible_by_the_models_of_slacks() {
         assert!(noisy && (0.4..0.56).contains(&chosen), "{chosen}");
         assert!((0.5..1.0).contains(&probability), "{probability}");
     }
-    // Of two constraints both are to be met: each alone is met at 0.5 by half of all noise, and both by a quarter.
+    // Both constraints must be satisfied: at 0.5 half of the noise satisfies each one, but only a
+    // quarter satisfies both.
     let two = definition.clone().at_most("width", 0.5).noisy();
     let study = Study::in_memory(&two).unwrap();
     let second = |x: f64| x + 0.2 * (5e4 * x).sin();
@@ -172,7 +174,7 @@ fn with_noise_the_models_choice_is_feasible_by_the_models_of_slacks() {
         .unwrap();
     let insight = study.insight().unwrap().unwrap();
     assert!((0.5..0.9).contains(&insight.probability_feasible.unwrap()));
-    // Where nothing is feasible it is the trial that is so most probably.
+    // If no trial is feasible, it is the one with the highest probability of being feasible.
     let study = Study::in_memory(&definition.at_most("width", -1.0).noisy()).unwrap();
     study.optimize_numbers(60, |point| function(point).map(|[y, c]| [y, c, c])).unwrap();
     let insight = study.insight().unwrap().unwrap();
@@ -195,7 +197,8 @@ fn others_refuse_further_numbers() {
     assert!(error.contains("[[objectives]] cannot be combined with a sampler"), "{error}");
 }
 
-/// Models of 5,600 trials are conditioned on some of them. The front is at y = 0, and no trial is: the next one is.
+/// With 5,600 trials, the models are conditioned on some of them. The front is at y = 0, where no
+/// trial is yet; the next one is.
 #[test]
 fn very_many_trials_of_two_objectives_lead_to_the_front() {
     let side = || ParameterSpec::float(0.0, 1.0);

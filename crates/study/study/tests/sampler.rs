@@ -1,4 +1,4 @@
-//! Queries for trials that are kept elsewhere are those of a study.
+//! Tests that queries for trials stored elsewhere equal those of a study.
 
 use fedbo_space::{ParameterSpec, Point, Value};
 use fedbo_storage::{Told, Trial};
@@ -17,7 +17,7 @@ fn definition() -> Definition {
 
 fn value(point: &Point) -> Option<f64> {
     let (x, n) = (point.number("x"), point.number("n"));
-    // A corner fails.
+    // One corner of the space fails.
     (x < 1.5).then(|| (x - 0.5).powi(2) + (n.ln() - 2.0).powi(2))
 }
 
@@ -44,10 +44,10 @@ fn queries_are_those_of_a_study_with_these_trials() {
         let trial = study.ask().unwrap();
         let queried = kept.propose(&told, &open, number).unwrap();
         assert_eq!(queried, (trial.point.clone(), trial.source.clone()), "trial {number}");
-        // The cache decides nothing.
+        // The cache does not change the result.
         let anew = Sampler::new(&definition()).unwrap().propose(&told, &open, number).unwrap();
         assert_eq!(anew, queried);
-        // One trial is always told late.
+        // Every trial is told one step late.
         if let Some(late) = waiting.replace(trial) {
             match value(&late.point) {
                 Some(value) => study.tell(late.number, value).map(drop).unwrap(),

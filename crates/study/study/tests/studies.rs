@@ -1,4 +1,4 @@
-//! Studies as their users meet them: asked, told, interrupted, shared.
+//! Tests of studies through their public interface: asking, telling, interruptions, sharing.
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail by panicking")]
 
 use std::collections::BTreeSet;
@@ -44,7 +44,7 @@ const STRATEGIES: [fn() -> StrategySpec; 5] = [
     StrategySpec::sobol,
 ];
 
-/// The course of a study: numbers, points to the bit, sources and values of its trials.
+/// The course of a study: numbers, points (bit for bit), sources and values of its trials.
 fn course(study: &Study) -> Vec<(u64, String, String, Option<u64>)> {
     let text = |trial: &Trial| serde_json::to_string(&trial.point).unwrap();
     study
@@ -152,7 +152,7 @@ fn a_range_of_few_floats_is_used_up_too() {
     }
 }
 
-/// Two points, one of them held elsewhere by somebody whose lease will run out.
+/// Two points, one of them held by another worker with a lease that will expire.
 #[test]
 fn a_space_is_used_up_only_when_the_trials_of_others_have_ended() {
     let definition = Definition::new("pair").parameter("n", ParameterSpec::int(0, 1));
@@ -198,7 +198,7 @@ fn a_noisy_study_may_repeat_a_point() {
     assert!(insight.noise_std > 0.05, "{}", insight.noise_std);
 }
 
-/// v = (x − 0.3)² + [kind = b], tried at 40 points.
+/// v = (x − 0.3)² + [kind = b], evaluated at 40 points.
 #[test]
 fn a_surface_is_the_surrogate_over_two_parameters() {
     let definition = Definition::new("bowl")
@@ -221,7 +221,8 @@ fn a_surface_is_the_surrogate_over_two_parameters() {
             assert!(off < 0.05 + 5.0 * std, "{kind} {x:?}: {mean} ± {std}");
         }
     }
-    // A whole number has no more values than there are, and a logarithmic scale is even in its exponents.
+    // An integer has no more values than its range, and a logarithmic scale is even in its
+    // exponents.
     let surface = study.surface("n", "other").unwrap().unwrap();
     assert_eq!(surface.x, [1, 2, 3, 4].map(Value::Int));
     let middle = surface.y[12].as_f64().unwrap();
@@ -276,7 +277,8 @@ fn failures_are_recorded_and_the_run_goes_on() {
     assert!(study.best().unwrap().is_some());
 }
 
-/// Branin's function where everything left of x = 2.5 fails: without knowing where trials fail, about 18 of 30 do.
+/// Branin's function with failures everywhere left of x = 2.5. Without a model of failures, about
+/// 18 of 30 trials fail.
 #[test]
 fn a_region_that_fails_is_left_alone() {
     let branin = |a: f64, b: f64| {
@@ -311,11 +313,12 @@ fn values_must_be_finite_and_are_told_once() {
     study.tell(trial.number, 1.5).unwrap();
     study.tell(trial.number, 1.5).unwrap();
     let other = study.tell(trial.number, 1.6).unwrap_err().to_string();
-    assert_eq!(other, "trial 0 has ended already with the value 1.5");
+    assert_eq!(other, "trial 0 has already ended with the value 1.5");
     assert!(study.tell(7, 1.0).unwrap_err().to_string().contains("no trial 7"));
 }
 
-/// An objective whose outcomes come in the order of the calls, each after so many milliseconds; the last one repeats.
+/// An objective with scripted outcomes in call order, each after the given number of milliseconds.
+/// The last one repeats.
 struct Scripted(Mutex<usize>, &'static [(u64, Option<f64>)]);
 
 impl Objective for Scripted {
@@ -344,7 +347,8 @@ fn scripted(
     study.run(&objective, options, &NullObserver, &go).unwrap()
 }
 
-/// A value that another worker tells afterwards does not change how many failures ended the run.
+/// A value that another worker tells afterwards does not change the number of failures that ended
+/// the run.
 #[test]
 fn the_failures_that_ended_a_run_are_counted_when_it_ends() {
     let options =
@@ -354,7 +358,8 @@ fn the_failures_that_ended_a_run_are_counted_when_it_ends() {
     assert_eq!((report.n_failed_in_a_row, report.n_told), (2, 3));
 }
 
-/// Patience is over while another worker evaluates what turns out to be the best: then the study goes on.
+/// If patience runs out while another worker evaluates the future best trial, the study
+/// continues.
 #[test]
 fn a_study_waits_for_its_workers_before_it_is_out_of_patience() {
     let options = RunOptions {
@@ -403,7 +408,7 @@ fn a_worker_waits_for_others_and_takes_over_what_they_leave() {
     let definition = mixed(StrategySpec::random());
     let storage: Arc<dyn Storage> = Arc::new(MemoryStorage::new());
     let study = Study::open(Arc::clone(&storage), &definition).unwrap();
-    // Somebody elsewhere holds a trial, with a lease that will run out.
+    // Another worker holds a trial, with a lease that will expire.
     let elsewhere = Worker { id: "elsewhere".into(), process: None };
     let lease = Some(Duration::from_millis(1500));
     let AskOutcome::Trial(held) = study.ask_as(&elsewhere, lease, None).unwrap() else {
@@ -428,7 +433,7 @@ fn a_worker_waits_for_others_and_takes_over_what_they_leave() {
     let report = study.run(&Loss, &options, &waits, &go).unwrap();
     assert_eq!((report.n_told, report.n_open), (3, 0));
     assert!(waits.0.into_inner() >= 1);
-    // The one who was taken for gone comes back too late.
+    // The worker that lost its lease tells its value too late.
     let told = Told::Value(9.0);
     let late = study.tell_as(TellAuthority::Worker("elsewhere"), held.number, &told);
     assert!(late.is_err());
@@ -472,7 +477,8 @@ fn an_observer_hears_of_each_trial_and_may_end_the_run() {
     assert_eq!(observer.0.into_inner(), 7);
 }
 
-/// Both workers tell the trial that they evaluate when the study is stopped, and begin no further one; a later run does.
+/// Both workers tell the trial they are evaluating when the study is stopped, and begin no further
+/// one. A later run does.
 #[test]
 fn a_stop_ends_a_run_after_the_trials_that_it_evaluates() {
     struct StopsAtFirst(Arc<Study>, Mutex<Vec<u64>>);
@@ -483,7 +489,7 @@ fn a_stop_ends_a_run_after_the_trials_that_it_evaluates() {
                 begun.push(id.trial);
                 begun.len()
             };
-            // Once both workers are at work.
+            // Once both workers are evaluating.
             match n_begun {
                 2 => drop(self.0.stop("the test").unwrap()),
                 _ => std::thread::sleep(Duration::from_millis(50)),
@@ -500,7 +506,7 @@ fn a_stop_ends_a_run_after_the_trials_that_it_evaluates() {
     assert_eq!((report.ended, report.n_told, report.n_open), (Ended::StudyStopped, 2, 0));
     let stop = report.stop.unwrap();
     assert_eq!((stop.seq, stop.by.as_str()), (2, "the test"));
-    // Whoever asks by hand is not concerned, and neither is the next run.
+    // Neither an ask by hand nor the next run is affected.
     study.ask().unwrap();
     let report = study.run(&objective, &options, &NullObserver, &go).unwrap();
     assert_eq!((report.ended, report.n_told, report.stop), (Ended::Complete, 17, None));
@@ -517,14 +523,17 @@ fn another_definition_under_the_same_name_is_refused() {
         refused.to_string()
     };
     let seed = refusal(&mixed(StrategySpec::ts()).seed(6));
-    assert!(seed.contains("study.seed is 6 in what is given, the stored study has 5"), "{seed}");
+    assert!(
+        seed.contains("study.seed is 6 in the given settings, the stored study has 5"),
+        "{seed}"
+    );
     let strategy = refusal(&mixed(StrategySpec::gp_ucb()));
     assert!(strategy.contains("strategy.name is \"gp-ucb\""), "{strategy}");
     let mut wider = definition.clone();
     wider.space[0].spec.high = Some(2.0);
     let space = refusal(&wider);
     assert!(
-        space.contains("space.x.high is 2.0 in what is given, the stored study has 1.0;"),
+        space.contains("space.x.high is 2.0 in the given settings, the stored study has 1.0;"),
         "{space}"
     );
     assert!(Study::open(Arc::clone(&storage), &definition).is_ok());
@@ -532,7 +541,7 @@ fn another_definition_under_the_same_name_is_refused() {
     assert!(unknown.contains("\"other\"") && unknown.contains("\"mixed\""), "{unknown}");
 }
 
-/// More trials than the surrogate of an insight sees.
+/// More trials than the surrogate of an insight is fitted to.
 #[test]
 fn importance_is_known_of_any_number_of_trials() {
     let definition = Definition::new("many")
@@ -567,7 +576,7 @@ fn importance_finds_the_parameter_that_matters() {
     assert!(share("strong").relevance > share("none").relevance, "{importance:?}");
 }
 
-/// Queries the middle of the cube, moved by a draw, and nothing else; or no point at all.
+/// Queries the centre of the cube, perturbed by a random draw; or returns an invalid point.
 #[derive(Clone, Default)]
 struct Own {
     n_told: usize,
@@ -619,7 +628,8 @@ fn a_strategy_of_ones_own_goes_on_after_an_interruption_and_is_asked_by_nobody_e
     assert!(matches!(error, StudyError::NotOwnStrategy { strategy: "log-ei", .. }));
 }
 
-/// A strategy that is too slow: while it proposes, another process adds a trial, so often as `n_overtaking` says.
+/// A strategy that is too slow: while it proposes, another process adds a trial, `n_overtaking`
+/// times.
 #[derive(Clone)]
 struct Slow {
     own: Own,
@@ -641,7 +651,7 @@ impl Strategy for Slow {
     }
 }
 
-/// An ask that was overtaken more than a hundred times in a row still returns a trial.
+/// An ask that is overtaken more than a hundred times in a row still returns a trial.
 #[test]
 fn an_ask_that_is_overtaken_a_hundred_times_returns_a_trial() {
     let definition = mixed(StrategySpec::own());

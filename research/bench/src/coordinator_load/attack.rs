@@ -1,4 +1,4 @@
-//! Clients that mean no good, beside those that do.
+//! Malicious clients that run alongside the honest ones.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -16,29 +16,33 @@ use tokio_rustls::TlsConnector;
 use super::client::Client;
 use super::study::Uploads;
 
-/// A kind of attack.
+/// Kind of attack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum Attack {
-    /// A quarter each: no handshake, a head that never ends, a body that trickles, answers that are not read
+    /// Slow clients, a quarter each: no handshake, a request head without end, a trickled body,
+    /// unread answers
     Slow,
-    /// Each sends 50 uploads a second that somebody else signed, in the name of an agent
+    /// Each client sends 50 uploads per second in the name of an agent, with invalid signatures
     Forged,
 }
 
-/// Over how long attackers come, one after the other: about as long as the server has patience with them, so that as many come in
-/// a second as come again later.
+/// Interval over which attackers connect one after the other.
+///
+/// It is about as long as the server's timeout, so that connections and reconnections have the same
+/// rate.
 const COMING: Duration = Duration::from_millis(9_987);
-/// The interval at which a slow client sends a byte.
+/// Interval between the bytes of a slow client.
 const TRICKLE: Duration = Duration::from_secs(1);
-/// Forged requests a second of each client: the inverse.
+/// Interval between forged requests of a client.
 const PAUSE: Duration = Duration::from_millis(20);
-/// The longest time that a slow client stays before it comes again: longer than any limit of the server.
+/// Time after which a slow client reconnects: longer than any timeout of the server.
 const STAY: Duration = Duration::from_secs(60);
-/// Large answers that are asked for and not read.
+/// Number of large answers that are requested and not read.
 const N_UNREAD: usize = 400;
 
-/// Attackers, who attack while they are told to: in a thread of their own, so that they keep no honest agent waiting but by
-/// what they do to the server.
+/// Attackers that can be turned on and off.
+///
+/// They run in a separate thread, so that they delay honest agents only through the server.
 pub(super) struct Attackers {
     is_on: watch::Sender<bool>,
     thread: JoinHandle<()>,
@@ -79,10 +83,10 @@ impl Attackers {
         self.is_on.send_replace(is_on);
     }
 
-    /// Ends them.
+    /// Stops the attackers and waits for their thread.
     pub(super) fn end(self) {
         drop(self.is_on);
-        // A panic in it has been shown.
+        // A panic of the thread has already been printed.
         let _ = self.thread.join();
     }
 }
@@ -90,7 +94,7 @@ impl Attackers {
 struct Attacker {
     attack: Attack,
     index: u32,
-    /// The time from the beginning of an attack until this attacker comes.
+    /// Delay from the start of an attack to this attacker's connection.
     delay: Duration,
     address: SocketAddr,
     connector: TlsConnector,
@@ -104,7 +108,7 @@ impl Attacker {
                 return;
             }
             let told_so = tokio::select! {
-                // Whatever the server does to it: it comes again.
+                // The attacker reconnects after any response of the server.
                 _ = timeout(STAY, self.come()) => None,
                 changed = told.changed() => Some(changed),
             };
@@ -150,7 +154,7 @@ impl Attacker {
         let mut client = Client::connect(self.address, &self.connector).await?;
         let mut request = self.uploads.request(0, 0);
         if let Some(last) = request.last_mut() {
-            *last ^= 1; // of the body, which is signed
+            *last ^= 1; // a byte of the signed body
         }
         let mut next = Instant::now();
         loop {
@@ -161,7 +165,8 @@ impl Attacker {
     }
 }
 
-/// Sends the first bytes at once and the others one by one, the last again and again, until the server has had enough.
+/// Sends the first bytes at once and the others one by one, then repeats the last byte, until the
+/// server closes the connection.
 async fn send_slowly(client: &mut Client, bytes: &[u8], n_at_once: usize) -> Result<()> {
     client.send(&bytes[..n_at_once]).await?;
     for at in n_at_once.. {

@@ -1,4 +1,4 @@
-//! A connection that asks and waits for the answer: as little work as can be, since it shares the machine with the server.
+//! A minimal HTTP client, cheap because it shares the machine with the server.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -12,12 +12,12 @@ use tokio::time::{Duration, timeout};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-/// The name in the certificate.
+/// Host name in the certificate.
 pub(super) const SERVER_NAME: &str = "localhost";
-/// Bytes of an answer at most.
+/// Maximum size of an answer in bytes.
 const ANSWER_MAX: usize = 1 << 28;
 
-/// Speaks TLS with whoever has this certificate.
+/// Creates a TLS connector that trusts this certificate.
 pub(super) fn connector(
     certificate: rustls::pki_types::CertificateDer<'static>,
 ) -> Result<TlsConnector> {
@@ -31,14 +31,14 @@ pub(super) fn connector(
     Ok(TlsConnector::from(Arc::new(config)))
 }
 
-/// A connection.
+/// HTTP connection over TLS.
 pub(super) struct Client {
     stream: TlsStream<TcpStream>,
     buffer: Vec<u8>,
     n_read: usize,
 }
 
-/// An answer, until the next question.
+/// Answer to a request, valid until the next request.
 pub(super) struct Answer<'a> {
     pub(super) status: u16,
     pub(super) head: &'a str,
@@ -57,14 +57,14 @@ impl Client {
         })
     }
 
-    /// Sends bytes and reads nothing.
+    /// Sends bytes without reading.
     pub(super) async fn send(&mut self, bytes: &[u8]) -> Result<()> {
         self.stream.write_all(bytes).await?;
         self.stream.flush().await?;
         Ok(())
     }
 
-    /// Returns true if the other side ends the connection within this time; what it sends before is discarded.
+    /// Returns true if the server closes the connection within this time. Discards received data.
     pub(super) async fn ends_within(&mut self, time: Duration) -> bool {
         let ends =
             async { while !matches!(self.stream.read(&mut self.buffer).await, Ok(0) | Err(_)) {} };
@@ -111,7 +111,7 @@ impl Client {
     }
 }
 
-/// The value of a header, by its name in lower case, as this server writes it.
+/// Returns the value of a header; its name is matched without regard to case.
 pub(super) fn header<'a>(head: &'a str, name: &str) -> Option<&'a str> {
     head.lines().find_map(|line| {
         let (key, value) = line.split_once(':')?;

@@ -1,4 +1,4 @@
-//! The memory that open connections cost a coordinator.
+//! Memory cost of open connections to a coordinator.
 
 use std::net::SocketAddr;
 
@@ -13,8 +13,8 @@ use super::server::Server;
 use super::study::{Prepared, Uploads};
 use crate::measure::{count, rounded};
 
-/// One row a number of connections: MiB that the server grew by, and KiB for each connection, with sockets alone, after the
-/// handshake, and after an upload on each.
+/// Returns one row per number of connections: growth of the server's memory in MiB, and in KiB per
+/// connection, with sockets alone, after the handshakes, and after an upload on each connection.
 pub(crate) fn rows(numbers: &[u32]) -> Result<Vec<Value>> {
     let load = Load::idle();
     let prepared = Prepared::new(&load)?;
@@ -42,7 +42,7 @@ async fn grow(
     connector: &TlsConnector,
     uploads: &Uploads,
 ) -> Result<[f64; 3]> {
-    // A first connection, so that what the service allocates once is there.
+    // A first connection triggers the one-time allocations of the service.
     let mut first = Client::connect(server.address, connector).await?;
     first.ask(&uploads.request(0, 0)).await?;
     let (before, _) = server.resident_mib()?;
@@ -56,7 +56,7 @@ async fn grow(
     }
     let with_handshakes = server.resident_mib()?.0 - before;
     for (at, client) in clients.iter_mut().enumerate() {
-        // An agent's own upload; the study is paused, so it is read, checked and refused.
+        // A valid upload. The study is paused, so the upload is read, checked and refused.
         let slot = u32::try_from(at)? % Load::idle().agents;
         client.ask(&uploads.request(slot, 0)).await?;
     }
@@ -70,7 +70,7 @@ async fn silent(address: SocketAddr, n: u32) -> Result<Vec<TcpStream>> {
     for _ in 0..n {
         sockets.push(TcpStream::connect(address).await?);
     }
-    // Until the server has taken the last one.
+    // Wait until the server has accepted the last one.
     tokio::time::sleep(tokio::time::Duration::from_millis(500)).await;
     Ok(sockets)
 }

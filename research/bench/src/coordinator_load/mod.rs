@@ -1,7 +1,7 @@
-//! A coordinator under load: a service in a process of its own, TLS, durable rounds, and agents that keep it busy from another.
+//! A coordinator's service under load: TLS, durable rounds, and agents in a separate process.
 //!
-//! Client and server share the machine's processors. Requests are signed before the clock runs; everything else that an agent
-//! and its coordinator do for an upload is measured.
+//! Clients and server share the machine's processors. Requests are signed before the measurement;
+//! all other work of agents and coordinator on an upload is measured.
 
 mod attack;
 mod client;
@@ -27,40 +27,43 @@ use server::Server;
 pub(crate) use server::serve;
 use study::{Prepared, Uploads};
 
-/// The load on a coordinator: the agents' uploads, their frequency and pace, and an attack beside them.
+/// Load on a coordinator: number and pace of the agents' uploads, and an optional attack.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Load {
-    /// Agents of the study
+    /// Number of agents of the study
     #[arg(long, default_value_t = 10_000)]
     agents: u32,
-    /// Connections over which their uploads go
+    /// Number of connections that carry their uploads
     #[arg(long, default_value_t = 200)]
     connections: u32,
-    /// Rounds; each collects the vectors of all agents and releases their sums
+    /// Number of rounds; each collects the vectors of all agents and releases their sums
     #[arg(long, default_value_t = 60)]
     rounds: u64,
-    /// Seconds of a round
+    /// Duration of a round in seconds
     #[arg(long, default_value_t = 1.0)]
     round_s: f64,
-    /// Seconds over which the uploads of a round are due; 0: each as soon as the connection's one before is answered
+    /// Seconds over which a round's uploads are spread; 0: each is sent once its connection's last
+    /// one is answered
     #[arg(long, default_value_t = 0.8)]
     spread_s: f64,
-    /// Numbers of a vector, M
+    /// Length of a vector, M
     #[arg(long, default_value_t = 100)]
     features: u32,
-    /// Regions, P
+    /// Number of regions, P
     #[arg(long, default_value_t = 4)]
     regions: u32,
-    /// Coordinators on one PostgreSQL database that add up what they take; 0: one, in a folder
+    /// Number of coordinators on one PostgreSQL database that add up their uploads; 0: one, in a
+    /// folder
     #[arg(long, default_value_t = 0)]
     shards: usize,
-    /// Each upload over a connection of its own, with a handshake that goes on from an earlier one
+    /// Use a new connection for each upload, with a resumed TLS handshake
     #[arg(long)]
     reconnect: bool,
-    /// Noise from a seed, so that every release can be made anew from the accepted uploads and compared
+    /// Draw noise from a seed, so that every release can be reproduced from the accepted uploads
+    /// and compared
     #[arg(long)]
     simulate: bool,
-    /// In every other block of twenty rounds others do this
+    /// Attack in every other block of twenty rounds
     #[arg(long)]
     attack: Option<Attack>,
     /// Number of attackers
@@ -68,11 +71,11 @@ pub(crate) struct Load {
     attackers: u32,
 }
 
-/// Rounds with an attack, and then as many without.
+/// Number of rounds in a block; blocks with and without an attack alternate.
 const BLOCK: u64 = 20;
 
 impl Load {
-    /// A study that is not played.
+    /// Returns the load of a study that is not run.
     fn idle() -> Self {
         Self {
             agents: 100,
@@ -95,13 +98,13 @@ impl Load {
         self.attack.is_some() && (round / BLOCK) % 2 == 1
     }
 
-    /// Seconds of a round in which vectors are taken.
+    /// Seconds of a round in which vectors are accepted.
     fn collect_s(&self) -> f64 {
         0.95 * self.round_s
     }
 }
 
-/// One row: uploads a second, latencies, processor time and memory of the server.
+/// Returns one row: uploads per second, latencies, processor time and memory of the server.
 pub(crate) fn rows(load: &Load) -> Result<Vec<Value>> {
     ensure!(
         load.agents > 0 && load.connections > 0 && load.rounds > 0,
@@ -161,7 +164,7 @@ pub(crate) fn rows(load: &Load) -> Result<Vec<Value>> {
     row.extend(used.columns(&seen));
     row.extend(attacked(&seen, load));
     for (name, p) in [("commit_p50_ms", 0.5), ("commit_p99_ms", 0.99)] {
-        // One of them has led.
+        // Only one of the servers was the leader.
         let bounds =
             metrics.iter().filter_map(|text| bucket_bound(text, "fedbo_commit_seconds", p));
         let bound = bounds.reduce(f64::max).context("no commits in /metrics")?;
@@ -170,7 +173,7 @@ pub(crate) fn rows(load: &Load) -> Result<Vec<Value>> {
     Ok(vec![Value::Object(row)])
 }
 
-/// The largest of some figure of the servers' resident memory, in MiB.
+/// Returns the maximum over the servers of a figure of resident memory, in MiB.
 fn largest(servers: &[Server], figure: impl Fn((f64, f64)) -> f64) -> Result<f64> {
     let mut most: f64 = 0.0;
     for server in servers {
@@ -179,11 +182,11 @@ fn largest(servers: &[Server], figure: impl Fn((f64, f64)) -> f64) -> Result<f64
     Ok(most)
 }
 
-/// Uploads and their latencies.
+/// Returns the columns of uploads and their latencies.
 fn figures(seen: &Seen, load: &Load) -> serde_json::Map<String, Value> {
     let accepted = || seen.uploads.iter().filter(|sent| sent.fate == UploadOutcome::Accepted);
     let latencies: Vec<f64> = accepted().map(|sent| 1e3 * sent.latency.as_secs_f64()).collect();
-    // By round, from its beginning to its last answer.
+    // Rate of each round, from its start to its last answer.
     let mut rates = Vec::new();
     for (round, begun) in (0..load.rounds).zip(&seen.begun) {
         let of_round = || accepted().filter(|sent| sent.round == round);
@@ -207,7 +210,7 @@ fn figures(seen: &Seen, load: &Load) -> serde_json::Map<String, Value> {
     }))
 }
 
-/// Latencies of blocks of rounds with an attack, beside those without: medians over the blocks.
+/// Returns the 99th percentiles of latency with and without an attack, as medians over blocks.
 fn attacked(seen: &Seen, load: &Load) -> serde_json::Map<String, Value> {
     let Some(attack) = load.attack else {
         return serde_json::Map::new();
@@ -237,7 +240,7 @@ fn attacked(seen: &Seen, load: &Load) -> serde_json::Map<String, Value> {
     }))
 }
 
-/// Processor time so far, of the server, of this process and of the whole machine.
+/// Processor time so far of the servers, this process and the whole machine.
 struct Used {
     at: Instant,
     server_s: f64,
@@ -275,7 +278,7 @@ struct Between {
 }
 
 impl Between {
-    /// Processors kept busy on average, and the server's time for an upload.
+    /// Returns the average numbers of busy processors, and the processor time per upload.
     fn columns(&self, seen: &Seen) -> serde_json::Map<String, Value> {
         let processors = |seconds: f64| rounded(seconds / self.wall_s, 3);
         let others_s = self.machine_s - self.server_s - self.agents_s;
@@ -289,7 +292,7 @@ impl Between {
     }
 }
 
-/// The upper bound of the bucket in which a quantile of a histogram lies, in seconds.
+/// Returns the upper bound, in seconds, of the histogram bucket that contains a quantile.
 fn bucket_bound(metrics: &str, name: &str, p: f64) -> Option<f64> {
     let prefix = format!("{name}_bucket{{");
     let buckets: Vec<(f64, f64)> = metrics

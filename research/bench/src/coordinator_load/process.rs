@@ -1,32 +1,33 @@
-//! The processor time and the memory that processes have used, as Linux reports them.
+//! Processor time and memory of processes, as reported by Linux.
 
 use std::fs;
 
 use anyhow::{Context, Result};
 use rustix::param::clock_ticks_per_second;
 
-/// Processor seconds of a process so far.
+/// Returns the processor seconds of a process so far.
 pub(super) fn cpu_seconds(pid: u32) -> Result<f64> {
     let path = format!("/proc/{pid}/stat");
     let text = fs::read_to_string(&path).with_context(|| format!("{path}: Linux only"))?;
-    // The name, in brackets, may hold spaces; after it user and system time are the 12th and 13th field.
+    // The name, in brackets, may contain spaces; user and system time are the 12th and 13th field
+    // after it.
     let after_name = text.rsplit_once(')').context("a stat line without a name")?;
     let fields: Vec<&str> = after_name.1.split_whitespace().collect();
     ticks(fields.get(11..13).context("a short stat line")?)
 }
 
-/// Seconds in which processors of this machine were busy so far, all of them together.
+/// Returns the total busy seconds of all processors of this machine so far.
 pub(super) fn machine_seconds() -> Result<f64> {
     let path = "/proc/stat";
     let text = fs::read_to_string(path).with_context(|| format!("{path}: Linux only"))?;
     let line = text.lines().next().unwrap_or_default();
     let fields: Vec<&str> = line.split_whitespace().collect();
-    // user nice system, then idle and waiting for the disk, then both kinds of interrupts.
+    // Fields: user, nice, system, idle, iowait, irq, softirq. All but idle and iowait are busy.
     let busy = [1, 2, 3, 6, 7].map(|at| fields.get(at).copied().unwrap_or("0"));
     ticks(&busy)
 }
 
-/// Resident memory of a process now and at its peak, in MiB.
+/// Returns current and peak resident memory of a process, in MiB.
 pub(super) fn resident_mib(pid: u32) -> Result<(f64, f64)> {
     let path = format!("/proc/{pid}/status");
     let text = fs::read_to_string(&path).with_context(|| format!("{path}: Linux only"))?;

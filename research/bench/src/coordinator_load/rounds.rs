@@ -1,4 +1,4 @@
-//! The agents: connections that carry the uploads of all of them, and one that waits for rounds.
+//! The agents: connections for their uploads, and one connection that waits for rounds.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -14,20 +14,22 @@ use super::Load;
 use super::client::{Client, header};
 use super::study::{NAME, Prepared, Uploads};
 
-/// The longest time that the next round may be overdue.
+/// Maximum delay of a round before the benchmark fails.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// A connection that was idle for longer may be closed by the service.
+/// Idle time after which the service may close a connection.
 const IDLE: Duration = Duration::from_secs(5);
-/// Bytes of a release at most.
+/// Maximum size of a release in bytes.
 const RELEASE_MAX: u64 = 1 << 24;
 
-/// The agents' record of a study.
+/// Record of a study, as observed by the agents.
 pub(super) struct Seen {
-    /// By round, when its handout came; the first one when the study began.
+    /// Start of each round: the arrival of the preceding handout, or the start of the study.
+    ///
+    /// The last entry is the end of the last round.
     pub(super) begun: Vec<Instant>,
-    /// The ledger entries of all handouts.
+    /// Ledger entries of all handouts.
     pub(super) entries: Vec<LedgerEntry>,
-    /// The head of the ledger in the last handout.
+    /// Ledger head in the last handout.
     pub(super) head: LedgerHead,
     pub(super) uploads: Vec<Sent>,
 }
@@ -37,21 +39,21 @@ pub(super) struct Seen {
 pub(super) struct Sent {
     pub(super) round: u64,
     pub(super) slot: u32,
-    /// From when it was due, or from sending where nothing is due, to the answer.
+    /// Time from the due time, or from sending if there are no due times, to the answer.
     pub(super) latency: Duration,
     pub(super) answered: Instant,
     pub(super) fate: UploadOutcome,
 }
 
-/// The outcome of an upload.
+/// Outcome of an upload.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum UploadOutcome {
     Accepted,
-    /// Its round was over.
+    /// The round was over.
     Late,
 }
 
-/// A round that has begun, or the end of the last.
+/// Stage of the study, as announced to the upload connections.
 #[derive(Clone, Copy)]
 enum Stage {
     Before,
@@ -59,7 +61,7 @@ enum Stage {
     Over,
 }
 
-/// Connects, lets the study begin, and plays all of its rounds; `begins` is told of every round.
+/// Connects, starts the study, and plays all of its rounds; `begins` is called for every round.
 pub(super) async fn play(
     addresses: &[SocketAddr],
     connector: &TlsConnector,
@@ -122,11 +124,11 @@ pub(super) async fn play(
     Ok(seen)
 }
 
-/// Until round 0 collects.
+/// Waits until round 0 collects.
 async fn begin(waiter: &mut Client, prepared: &Prepared) -> Result<()> {
     let since = Instant::now();
     while since.elapsed() < PATIENCE {
-        let request = prepared.get(0, &format!("/v1/studies/{NAME}"))?;
+        let request = prepared.get(&format!("/v1/studies/{NAME}"))?;
         let answer = waiter.ask(&request).await?;
         let status: StudyStatus = serde_json::from_slice(answer.body)
             .with_context(|| format!("the status: {}", String::from_utf8_lossy(answer.body)))?;
@@ -148,7 +150,7 @@ async fn next(
     let since = Instant::now();
     while since.elapsed() < patience {
         let query = format!("after={round}&entries={n_entries}&wait=20");
-        let request = prepared.get(0, &format!("/v1/studies/{NAME}/handouts?{query}"))?;
+        let request = prepared.get(&format!("/v1/studies/{NAME}/handouts?{query}"))?;
         let answer = waiter.ask(&request).await?;
         match answer.status {
             200 => {
@@ -166,18 +168,19 @@ async fn next(
     bail!("round {} did not begin", round + 1)
 }
 
-/// One connection, and the agents whose uploads it carries.
+/// One connection, with the agents that upload over it.
 struct UploadConnection {
     client: Client,
     way: (SocketAddr, TlsConnector),
-    /// True if no two uploads share a connection.
+    /// True if every upload uses a new connection.
     reconnects: bool,
     used: Instant,
     uploads: Arc<Uploads>,
     slots: Vec<u32>,
-    /// Time over which a round's uploads are due; none if each is sent when the one before is answered.
+    /// Time over which a round's uploads are spread; zero if each is sent after the answer to the
+    /// previous one.
     spread: Duration,
-    /// The position of this connection among all, in `[0,1)`.
+    /// Position of this connection among all connections, in `[0,1)`.
     offset: f64,
 }
 
@@ -200,7 +203,7 @@ impl UploadConnection {
             if self.used.elapsed() > IDLE {
                 self.client = Client::connect(self.way.0, &self.way.1).await?;
             }
-            // Rounds that went by while this connection was behind are sent too: they are late, and counted as such.
+            // Missed rounds are sent too, and counted as late.
             for round in next_round..=current {
                 for at in 0..self.slots.len() {
                     let due = begun + self.due(at);
@@ -213,7 +216,7 @@ impl UploadConnection {
         }
     }
 
-    /// The time from the beginning of a round until the upload of this connection's n-th slot is due.
+    /// Returns the time from a round's start to the due time of this connection's slot `at`.
     fn due(&self, at: usize) -> Duration {
         let place = crate::measure::count(at) + self.offset;
         self.spread.mul_f64(place / crate::measure::count(self.slots.len()))
@@ -222,7 +225,8 @@ impl UploadConnection {
     async fn upload(&mut self, slot: u32, round: u64, due: Instant) -> Result<Sent> {
         let request = self.uploads.request(slot, round);
         let woken = Instant::now();
-        // A timer ticks in milliseconds: what it is late is not the server's. What is late because the answer before was, is.
+        // Timers have a resolution of milliseconds. Their delay is not counted as latency, but a
+        // delay by the previous answer is.
         let since = match self.spread.is_zero() || woken < due + Duration::from_millis(2) {
             true => woken,
             false => due,
@@ -237,8 +241,8 @@ impl UploadConnection {
             match answer.status {
                 200 => break UploadOutcome::Accepted,
                 409 if has_code("late") => break UploadOutcome::Late,
-                410 => break UploadOutcome::Late, // the last one
-                // Another replica knows already that the round has begun.
+                410 => break UploadOutcome::Late, // the last round
+                // Another replica already knows that the round has started.
                 409 if has_code("early") || has_code("paused") => {}
                 status => bail!(
                     "slot {slot}, round {round}: {status} {}",

@@ -1,4 +1,4 @@
-//! A coordinator in a process of its own: how it is started, and what is asked of it from outside.
+//! A coordinator in its own process: its start, and requests from the benchmark.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -12,16 +12,18 @@ use fedbo_transport::{ConnectionLimits, TlsFiles};
 
 use super::process::{cpu_seconds, resident_mib};
 
-/// The certificate's file in the coordinator's folder.
+/// File name of the certificate in the coordinator's folder.
 pub(super) const CERTIFICATE: &str = "certificate.pem";
-/// The file of its key.
+/// File name of the certificate's key.
 pub(super) const CERTIFICATE_KEY: &str = "certificate.key.pem";
 
-/// The file of the key that coordinators on one database share.
+/// File name of the key that coordinators on one database share.
 pub(super) const KEY: &str = "shared.key";
 
-/// Serves the studies of a folder, or of a database with the key in the folder, over TLS until standard input ends; the first line of standard output is its address and
-/// that of its metrics.
+/// Serves the studies of a folder, or of a database with the key in the folder, over TLS.
+///
+/// Runs until standard input ends. The first line of standard output contains the addresses of the
+/// service and its metrics.
 pub(crate) fn serve(folder: &Path, store: Option<&str>) -> Result<()> {
     let home = match store {
         Some(url) => Home::shared(&url.parse()?, &folder.join(KEY), Mode::Existing)?,
@@ -41,13 +43,13 @@ pub(crate) fn serve(folder: &Path, store: Option<&str>) -> Result<()> {
     let service = runtime.block_on(Service::start(settings))?;
     let metrics = service.metrics().context("metrics have an address")?;
     println!("{} {metrics}", service.address());
-    // Whoever started this process ends it, also by ending itself.
+    // The parent process stops this one by closing standard input, also by exiting.
     let _ = std::io::stdin().read_to_end(&mut Vec::new());
     runtime.block_on(service.stop());
     Ok(())
 }
 
-/// A coordinator that runs in another process, until this is dropped.
+/// A coordinator in another process. Dropping it stops the process.
 pub(super) struct Server {
     child: Child,
     pub(super) address: SocketAddr,
@@ -61,7 +63,7 @@ impl Server {
             .arg("coordinator_serve")
             .arg(folder)
             .args(shared)
-            .env("MALLOC_ARENA_MAX", "1") // as the unit and the chart have it
+            .env("MALLOC_ARENA_MAX", "1") // as in the unit and the chart
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()?;
@@ -78,7 +80,7 @@ impl Server {
         Ok(Self { child, address, metrics })
     }
 
-    /// Returns the metrics that it serves at `/metrics`.
+    /// Returns the metrics served at `/metrics`.
     pub(super) fn metrics(&self) -> Result<String> {
         let mut stream = TcpStream::connect(self.metrics)?;
         stream
@@ -92,7 +94,7 @@ impl Server {
         cpu_seconds(self.child.id())
     }
 
-    /// Resident memory now and at its peak, in MiB.
+    /// Returns current and peak resident memory, in MiB.
     pub(super) fn resident_mib(&self) -> Result<(f64, f64)> {
         resident_mib(self.child.id())
     }
@@ -101,7 +103,7 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         drop(self.child.stdin.take());
-        // It ends by itself when its standard input does.
+        // It exits when its standard input ends.
         let _ = self.child.wait();
     }
 }

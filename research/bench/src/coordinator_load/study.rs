@@ -1,7 +1,8 @@
-//! A study with many agents, all of them enrolled, and their requests, signed ahead of time.
+//! A study with many enrolled agents, and their requests, signed ahead of time.
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, ensure};
@@ -11,8 +12,8 @@ use fedbo_database::Mode;
 use fedbo_federation::Federation;
 use fedbo_testkit::postgres::Server as Postgres;
 use fedbo_wire::{
-    CLOCK_TOLERANCE_MS, Digest, HEADER_KEY, HEADER_PROTOCOL, HEADER_SIGNATURE, HEADER_TIME,
-    PROTOCOL_VERSION, PublicKey, Signature, SigningKey, Upload, sign_request,
+    CLOCK_TOLERANCE_MS, Digest, HEADER_COUNTER, HEADER_KEY, HEADER_PROTOCOL, HEADER_SIGNATURE,
+    HEADER_TIME, PROTOCOL_VERSION, PublicKey, Signature, SigningKey, Stamp, Upload, sign_request,
 };
 use rayon::prelude::*;
 use rustls::pki_types::CertificateDer;
@@ -22,22 +23,24 @@ use super::Load;
 use super::client::SERVER_NAME;
 use super::server::{CERTIFICATE, CERTIFICATE_KEY, KEY};
 
-/// Its name.
+/// Name of the study.
 pub(super) const NAME: &str = "load";
 
-/// A coordinator's folder with one study, which is paused, and the keys of its agents.
+/// A coordinator's folder with one paused study, and the keys of its agents.
 pub(super) struct Prepared {
     folder: TempDir,
-    /// The server and the address of the database that shards share.
+    /// Database server of the shards, and the address of their database.
     database: Option<(Postgres, String)>,
     pub(super) study: Study,
     pub(super) coordinator: PublicKey,
     pub(super) certificate: CertificateDer<'static>,
+    /// Keys of the agents. The last agent waits for rounds.
     keys: Vec<SigningKey>,
+    counter: AtomicU64,
 }
 
 impl Prepared {
-    /// Begins the study and enrols its agents.
+    /// Creates the study and enrols its agents.
     pub(super) fn new(load: &Load) -> Result<Self> {
         match load.shards {
             0 => Self::in_folder(load),
@@ -45,7 +48,9 @@ impl Prepared {
         }
     }
 
-    /// In memory, since every enrolment is made durable, then on the disk.
+    /// Creates the study in memory and then copies it to disk.
+    ///
+    /// Every enrolment is made durable, which would be slow on disk.
     fn in_folder(load: &Load) -> Result<Self> {
         let memory = Path::new("/dev/shm");
         let aside = match memory.is_dir() {
@@ -54,7 +59,7 @@ impl Prepared {
         };
         let home = Home::open(aside.path(), Mode::Create)?;
         let record = create(&home, aside.path(), load)?;
-        let keys: Vec<SigningKey> = (0..load.agents).map(key).collect();
+        let keys: Vec<SigningKey> = (0..=load.agents).map(key).collect();
         let store = home.store();
         for (slot, key) in (0..).zip(&keys) {
             let token = home.token(&record, slot)?;
@@ -69,17 +74,27 @@ impl Prepared {
             let entry = entry?;
             fs::copy(entry.path(), folder.path().join(entry.file_name()))?;
         }
-        Ok(Self { folder, database: None, study, coordinator, certificate, keys })
+        Ok(Self {
+            folder,
+            database: None,
+            study,
+            coordinator,
+            certificate,
+            keys,
+            counter: AtomicU64::new(0),
+        })
     }
 
-    /// In a database of a server that is started for this, which it fills by itself: enrolment is not measured here.
+    /// Creates the study in a database of a newly started server.
+    ///
+    /// Agents are inserted directly, because enrolment is not measured here.
     fn in_database(load: &Load) -> Result<Self> {
         let folder = tempfile::tempdir()?;
         let server = Postgres::start();
         let url = server.new_database();
         let home = Home::shared(&url.parse()?, &folder.path().join(KEY), Mode::Create)?;
         let record = create(&home, folder.path(), load)?;
-        let keys: Vec<SigningKey> = (0..load.agents).map(key).collect();
+        let keys: Vec<SigningKey> = (0..=load.agents).map(key).collect();
         let public: Vec<Vec<u8>> = keys.iter().map(|key| key.public().0.to_vec()).collect();
         let name = url.rsplit_once('/').context("an address names its database")?.1;
         let mut client = server.connect(name);
@@ -96,10 +111,18 @@ impl Prepared {
         let certificate = certify(folder.path())?;
         drop(home);
         let database = Some((server, url));
-        Ok(Self { folder, database, study, coordinator, certificate, keys })
+        Ok(Self {
+            folder,
+            database,
+            study,
+            coordinator,
+            certificate,
+            keys,
+            counter: AtomicU64::new(0),
+        })
     }
 
-    /// The address of the database, where shards share one.
+    /// Returns the address of the shards' database; `None` without shards.
     pub(super) fn store(&self) -> Option<&str> {
         self.database.as_ref().map(|(_, url)| &**url)
     }
@@ -108,7 +131,7 @@ impl Prepared {
         self.folder.path().to_owned()
     }
 
-    /// Lets the study begin, or stops it.
+    /// Starts or stops the study.
     pub(super) fn set_state(&self, state: StudyState) -> Result<()> {
         let set = || {
             let home = match self.store() {
@@ -119,32 +142,34 @@ impl Prepared {
             };
             anyhow::Ok(home.store().set_state(self.study.key, state)?)
         };
-        // A database is not asked on a thread that drives tasks.
+        // Database calls must not block a thread that drives tasks.
         let ended = std::thread::scope(|scope| scope.spawn(set).join());
         ended.map_err(|_| anyhow::anyhow!("the study's state could not be set"))?
     }
 
-    /// A request without a body, signed now.
-    pub(super) fn get(&self, slot: u32, target: &str) -> Result<Vec<u8>> {
-        let key = self.keys.get(slot as usize).context("no such slot")?;
-        let signed = sign_request(key, &self.coordinator, "GET", target, &[], now_ms()?);
+    /// Creates and signs a request without a body from the waiting agent.
+    pub(super) fn get(&self, target: &str) -> Result<Vec<u8>> {
+        let key = self.keys.last().context("no agent waits")?;
+        let counter = self.counter.fetch_add(1, Ordering::Relaxed) + 1;
+        let stamp = Stamp { time_ms: now_ms()?, counter };
+        let signed = sign_request(key, &self.coordinator, "GET", target, &[], stamp);
         let request = format!(
             "GET {target} HTTP/1.1\r\nhost: {SERVER_NAME}\r\n{HEADER_PROTOCOL}: {PROTOCOL_VERSION}\r\n{HEADER_KEY}: {}\r\n\
-             {HEADER_TIME}: {}\r\n{HEADER_SIGNATURE}: {}\r\n\r\n",
-            signed.key, signed.time_ms, signed.signature
+             {HEADER_TIME}: {}\r\n{HEADER_COUNTER}: {counter}\r\n{HEADER_SIGNATURE}: {}\r\n\r\n",
+            signed.key, stamp.time_ms, signed.signature
         );
         Ok(request.into_bytes())
     }
 }
 
-/// The key of an agent.
+/// Returns the key of an agent.
 fn key(slot: u32) -> SigningKey {
     let mut seed = [1; 32];
     seed[..4].copy_from_slice(&slot.to_le_bytes());
     SigningKey::from_seed(seed)
 }
 
-/// Begins the study.
+/// Creates the study.
 fn create(home: &Home, folder: &Path, load: &Load) -> Result<StudyRecord> {
     let file = folder.join("federation.toml");
     fs::write(&file, text(load))?;
@@ -154,7 +179,8 @@ fn create(home: &Home, folder: &Path, load: &Load) -> Result<StudyRecord> {
     Ok(home.create_study(&federation, &config)?)
 }
 
-/// Makes a certificate for the service: of an elliptic curve, which is signed with in microseconds.
+/// Creates a certificate for the service, on an elliptic curve so that a signature takes
+/// microseconds.
 fn certify(folder: &Path) -> Result<CertificateDer<'static>> {
     let pair = rcgen::generate_simple_self_signed([SERVER_NAME.to_owned()])?;
     fs::write(folder.join(CERTIFICATE), pair.cert.pem())?;
@@ -162,21 +188,21 @@ fn certify(folder: &Path) -> Result<CertificateDer<'static>> {
     Ok(pair.cert.der().clone())
 }
 
-/// The uploads of all agents in all rounds.
+/// Signed uploads of all agents in all rounds.
 pub(super) struct Uploads {
     n_agents: u32,
     n_features: usize,
     config: Digest,
     map: Digest,
-    /// The time of signing, the same for all, in milliseconds.
+    /// Common time of signing, in milliseconds.
     time_ms: u64,
     keys: Vec<String>,
-    /// Round by round, slot by slot.
+    /// Signatures, ordered by round, then by slot.
     signatures: Vec<Signature>,
 }
 
 impl Uploads {
-    /// Signs them.
+    /// Signs all uploads.
     pub(super) fn sign(prepared: &Prepared, load: &Load) -> Result<Self> {
         let study = &prepared.study;
         let mut uploads = Self {
@@ -192,10 +218,10 @@ impl Uploads {
             let of = |(slot, key): (u32, &SigningKey)| {
                 let body = uploads.body(slot, round);
                 let target = target(round, slot);
-                sign_request(key, &prepared.coordinator, "PUT", &target, &body, uploads.time_ms)
-                    .signature
+                let stamp = Stamp { time_ms: uploads.time_ms, counter: round + 1 };
+                sign_request(key, &prepared.coordinator, "PUT", &target, &body, stamp).signature
             };
-            (0..).zip(&prepared.keys).map(of).collect::<Vec<Signature>>()
+            (0..load.agents).zip(&prepared.keys).map(of).collect::<Vec<Signature>>()
         };
         let signatures: Vec<Vec<Signature>> =
             (0..load.rounds).into_par_iter().map(of_round).collect();
@@ -209,7 +235,7 @@ impl Uploads {
         Ok(uploads)
     }
 
-    /// The vector of an agent in a round: numbers between −1 and 1 that only this slot and round have.
+    /// Returns the vector of a slot in a round: numbers between −1 and 1, unique to both.
     pub(super) fn weights(&self, slot: u32, round: u64) -> impl Iterator<Item = f64> {
         let mut state = (round << 32 | u64::from(slot)).wrapping_mul(0x2545_f491_4f6c_dd1d);
         std::iter::repeat_with(move || {
@@ -234,18 +260,19 @@ impl Uploads {
         upload.to_bytes()
     }
 
-    /// The whole request.
+    /// Returns the whole HTTP request of an upload.
     pub(super) fn request(&self, slot: u32, round: u64) -> Vec<u8> {
-        let round_idx = usize::try_from(round).unwrap_or(usize::MAX); // of a study of hours
+        let round_idx = usize::try_from(round).unwrap_or(usize::MAX); // a study lasts hours
         let n_before = round_idx.saturating_mul(self.n_agents as usize);
         let signature = self.signatures[n_before + slot as usize];
         let body = self.body(slot, round);
         let mut request = format!(
             "PUT {} HTTP/1.1\r\nhost: {SERVER_NAME}\r\n{HEADER_PROTOCOL}: {PROTOCOL_VERSION}\r\n{HEADER_KEY}: {}\r\n\
-             {HEADER_TIME}: {}\r\n{HEADER_SIGNATURE}: {signature}\r\ncontent-length: {}\r\n\r\n",
+             {HEADER_TIME}: {}\r\n{HEADER_COUNTER}: {}\r\n{HEADER_SIGNATURE}: {signature}\r\ncontent-length: {}\r\n\r\n",
             target(round, slot),
             self.keys[slot as usize],
             self.time_ms,
+            round + 1,
             body.len()
         )
         .into_bytes();
@@ -263,14 +290,14 @@ pub(super) fn now_ms() -> Result<u64> {
     Ok(u64::try_from(now.as_millis())?)
 }
 
-/// The federation's file. Every round collects and releases a sum for each region.
+/// Returns the federation file. Every round collects vectors and releases a sum for each region.
 fn text(load: &Load) -> String {
     let privacy = match load.simulate {
         true => "simulate = true\nnoise_multiplier = 1.0",
         false => "epsilon = 8.0",
     };
     let mut text = format!(
-        "[federation]\nname = \"{NAME}\"\nalgorithm = \"dp-fts-de\"\nrounds = {rounds}\nseed = 7\n\
+        "[federation]\nname = \"{NAME}\"\nalgorithm = \"dp-fts-de\"\nrounds = {rounds}\ninitial = 1\nseed = 7\n\
          [features]\ncount = {features}\n[exploration]\nregions = {regions}\nweight_hold = \"forever\"\n\
          [privacy]\nreleases = {rounds}\nmax_norm = 22.0\n{privacy}\n\
          [network]\nround_s = {round_s:?}\ncollect_s = {collect_s:?}\n{intake}\
@@ -282,7 +309,8 @@ fn text(load: &Load) -> String {
         collect_s = load.collect_s(),
         intake = if load.shards > 0 { "intake = \"shards\"\n" } else { "" },
     );
-    for slot in 0..load.agents {
+    // An additional agent waits for the rounds and sends nothing.
+    for slot in 0..=load.agents {
         text.push_str(&format!("[[agents]]\nname = \"agent-{slot}\"\n"));
     }
     text

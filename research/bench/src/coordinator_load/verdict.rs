@@ -1,4 +1,4 @@
-//! The check that each accepted upload is in its round's release exactly once.
+//! Check that each accepted upload is in its round's release exactly once.
 
 use anyhow::{Context, Result, ensure};
 use fedbo_federation::{Collaboration, ReleaseMechanism};
@@ -8,12 +8,15 @@ use fedbo_wire::LedgerHead;
 use super::rounds::{Seen, UploadOutcome};
 use super::study::{Prepared, Uploads};
 
-/// Compares releases with what the accepted uploads make.
+/// Compares releases with the sums of the accepted uploads; returns the number of equal ones.
 ///
-/// One release a round, chained to the head that was handed out. Where noise comes from the seed, and everybody takes part (q = 1),
-/// the same mechanism with the same seed makes each release anew from the accepted vectors alone, each taken once, and the bytes
-/// must be equal. Vectors are dense, drawn for slot and round, and summed exactly in integers: that a lost one, a doubled one or
-/// one of another round leaves all sums of its region as they were has probability below 2^-1000.
+/// There must be one release per round, chained to the head in the last handout. If noise comes
+/// from the seed and all agents take part (q = 1), the same mechanism with the same seed reproduces
+/// each release from the accepted vectors alone, each added once. The bytes must then be equal.
+///
+/// Vectors are dense, unique to slot and round, and summed exactly in integers. The probability
+/// that a lost or duplicated vector, or one of another round, leaves all sums of its region
+/// unchanged is below 2^-1000.
 pub(super) fn check(seen: &Seen, prepared: &Prepared, uploads: &Uploads) -> Result<usize> {
     let federation = &prepared.study.federation;
     let Collaboration::Released(made) = &federation.collaboration else {

@@ -11,12 +11,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use fedbo_federated::dp_fts_de::DpFtsDe;
 use fedbo_gp::{Family, FeatureDescription, FeatureMap};
-use fedbo_problems::{LandmineSvm, Problem, read_fields};
 use fedbo_protocol::{Agent, AgentPlan};
 use fedbo_report::{
     ArmRef, FigureSpec, Metric, PanelBy, Row, Scale, SummaryRequest, TradeoffPanel, TradeoffPoint,
     TradeoffSeries, TradeoffSpec,
 };
+use fedbo_research_problems::{LandmineSvm, Problem, read_fields};
 use fedbo_space::Direction;
 use fedbo_strategies::{Domain, ThompsonSettings};
 use fedbo_streams::{Purpose, Seed};
@@ -28,14 +28,14 @@ use super::population::PopulationMean;
 use super::{Call, ExperimentResult};
 use fedbo_runner::{Evaluation, Member, RowLabels};
 
-/// Fields, each an agent: N.
-const N_AGENTS: usize = fedbo_problems::N_FIELDS;
+/// N, the number of fields. Each field is an agent.
+const N_AGENTS: usize = fedbo_research_problems::N_FIELDS;
 const N_INITIAL: usize = 10;
-/// Queries after the initial points: T.
+/// T, the number of queries after the initial points.
 const N_ROUNDS: u64 = 60;
 const DIM: usize = 2;
 
-/// The data that all sessions share.
+/// Data shared by all sessions.
 struct Setup {
     svms: Vec<Arc<LandmineSvm>>,
     n_rounds: u64,
@@ -49,7 +49,7 @@ impl Setup {
     }
 }
 
-/// The share of signal in what agents believe of the others at the end, run by run, by [`Arm::key`].
+/// The share of signal in the agents' final beliefs about the others, run by run, by [`Arm::key`].
 type SharesOfSignal = BTreeMap<String, Vec<f64>>;
 
 pub(super) fn run(call: Call<'_>) -> anyhow::Result<ExperimentResult> {
@@ -94,7 +94,7 @@ pub(super) fn run(call: Call<'_>) -> anyhow::Result<ExperimentResult> {
     Ok(ExperimentResult { notes, ..concluded })
 }
 
-/// One session; its rows once for every panel that shows the arm.
+/// Runs one session; returns its rows once per panel that shows the arm.
 fn session(
     setup: &Setup,
     arm: &Arm,
@@ -133,7 +133,8 @@ fn session(
     Ok((arm.panels.iter().flat_map(of_panel).collect(), ended))
 }
 
-/// A field as an agent. Its initial points are the same relative to where it starts, in every arm.
+/// A field as an agent. Its initial points are the same in every arm, relative to the region where
+/// it starts.
 fn member(
     setup: &Setup,
     arm: &Arm,
@@ -163,8 +164,8 @@ fn member(
     Ok(Member { agent: Agent::new(strategy, plan, *seed)?, evaluation: Evaluation::of(svm) })
 }
 
-/// Fig. 3a with our results, and the same for our setting. Costs are those that the schedules would have with
-/// secure noise: what was run here was a simulation.
+/// Fig. 3a with our results, and the same for our setting. Costs are those of the schedules with
+/// secure noise; the runs themselves are simulations.
 fn tradeoff(arms: &[Arm]) -> anyhow::Result<TradeoffSpec> {
     let series = |panel: &'static str, name: &str, cost: &dyn Fn(&Arm) -> Cost| {
         let mut points = Vec::new();

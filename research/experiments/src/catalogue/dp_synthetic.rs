@@ -1,4 +1,5 @@
-//! DP-FTS-DE section 5.1 and appendix B.1: agents whose functions, drawn from a GP on a grid, differ a little or a lot.
+//! DP-FTS-DE section 5.1 and appendix B.1: agents with functions from a GP on a grid, which differ
+//! a little or a lot.
 
 mod arms;
 
@@ -13,9 +14,9 @@ use fedbo_gp::{
 };
 use fedbo_optim::{MultiStart, Points};
 use fedbo_privacy::accounting::{AccountantKind, Delta};
-use fedbo_problems::{GridFamily, GridPrior, LENGTHSCALE, NOISE_VARIANCE};
 use fedbo_protocol::{Agent, AgentPlan};
 use fedbo_report::{FigureSpec, Metric, PanelBy, Scale, SummaryRequest};
+use fedbo_research_problems::{GridFamily, GridPrior, LENGTHSCALE, NOISE_VARIANCE};
 use fedbo_space::Direction;
 use fedbo_strategies::{
     Domain, HyperparameterPolicy, Maximizer, OwnQuery, OwnSampler, Repeats, SampleSearch,
@@ -31,18 +32,18 @@ use arms::{Arm, Population, arms, pairs_of};
 use fedbo_runner::Member;
 use fedbo_runner::RowLabels;
 
-/// Agents, where they are similar and where they differ.
+/// Numbers of agents with similar and with different functions.
 const N_SIMILAR: usize = 200;
 const N_DIFFERENT: usize = 50;
 const N_INITIAL: usize = 10;
 const N_ROUNDS: u64 = 40;
-/// The number that an agent adds to the common function at a point, or takes off it.
+/// The offset that an agent adds to the common function at a point, or subtracts from it.
 const GAP: f64 = 0.02;
 /// The budget of the panel beyond the paper.
 const EPSILON: f64 = 2.0;
 const DELTA: f64 = 1e-5;
 
-/// By arm, the share of the last belief's energy that was not noise, one value a run.
+/// By arm, the share of the last belief's energy that is not noise, one value per run.
 type Shares = BTreeMap<String, Vec<f64>>;
 
 pub(super) fn run(call: Call<'_>) -> anyhow::Result<ExperimentResult> {
@@ -52,7 +53,7 @@ pub(super) fn run(call: Call<'_>) -> anyhow::Result<ExperimentResult> {
     let arms = arms()?;
     let prior = GridPrior::paper();
     let grid = Points::from_flat(1, prior.grid().to_vec());
-    // One factor of the prior for all agents.
+    // One factor of the prior serves all agents.
     let sampler = Arc::new(JointSampler::low_rank(kernel()?, grid));
     let shares = Mutex::new(Shares::new());
     let mut jobs = Vec::new();
@@ -89,7 +90,7 @@ pub(super) fn run(call: Call<'_>) -> anyhow::Result<ExperimentResult> {
     Ok(ExperimentResult { notes, ..concluded })
 }
 
-/// One session; its rows once for every panel that shows the arm.
+/// Runs one session; returns its rows once per panel that shows the arm.
 fn session(
     prior: &GridPrior,
     sampler: &Arc<JointSampler>,
@@ -125,7 +126,7 @@ fn session(
     Ok((arm.panels.iter().flat_map(of_panel).collect(), ended))
 }
 
-/// The agents of an arm with the functions of a family, and the features that they share.
+/// The agents of an arm with the functions of a family, and their shared features.
 fn members(
     arm: &Arm,
     family: &GridFamily,
@@ -185,7 +186,7 @@ fn own() -> anyhow::Result<ThompsonSettings> {
             standardize: false,
             sampler: OwnSampler::Exact(Prior::default()),
         },
-        maximizer: Maximizer::MultiStart(MultiStart::for_dim(1)), // not used: a finite domain is scanned
+        maximizer: Maximizer::MultiStart(MultiStart::for_dim(1)), // unused: a finite domain is scanned
         ucb_multiplier: UcbMultiplier::Constant(1.0),
         repeats: Repeats::Allow,
         search: SampleSearch::Global,
@@ -210,7 +211,7 @@ fn cost(approach: &CollaborationMode) -> anyhow::Result<Option<(f64, f64)>> {
     )))
 }
 
-/// Returns the notes beside the tables.
+/// Returns the notes on the tables.
 fn notes(arms: &[Arm], shares: &Shares) -> anyhow::Result<Vec<String>> {
     let mut notes = vec![
         "These are simulations: noise comes from the seed, so nothing here is private. What a schedule would cost with secure \
@@ -250,9 +251,9 @@ mod tests {
     use super::*;
     use crate::catalogue::population::Release;
 
-    /// The share of vectors that are longer than S/√P in one session of an arm. The vectors are drawn
-    /// anew from the posterior of each agent's first observations, from its initial points to those of the last release: what was sent
-    /// has the same law, and is not kept.
+    /// The share of vectors longer than S/√P in one session of an arm. The sent vectors are not
+    /// stored. The vectors here are redrawn from the posterior of each agent's first observations,
+    /// from its initial points to those of the last release, and have the same law.
     fn clipped(name: &str, seed: u64) -> f64 {
         let (prior, seed) = (GridPrior::paper(), Seed::new(seed));
         let grid = Points::from_flat(1, prior.grid().to_vec());
@@ -286,9 +287,10 @@ mod tests {
         n_clipped / n
     }
 
-    /// The shares of clipped vectors that the paper publishes (caption of Fig. 4): 0.31 % with S = 8, P = 1 and 0.80 % with S = 11, P = 2.
-    /// Draws of the prior would be clipped in 8.8 and 14.7 % of cases. Five sessions of 200 agents and 40 releases each give 0.61 ± 0.07 and
-    /// 1.36 ± 0.17 %, 2.0 and 1.7 times the published shares and a tenth of the prior's.
+    /// The published shares of clipped vectors (caption of Fig. 4): 0.31 % with S = 8, P = 1 and
+    /// 0.80 % with S = 11, P = 2. Draws of the prior would be clipped in 8.8 and 14.7 % of cases.
+    /// Five sessions of 200 agents and 40 releases each give 0.61 ± 0.07 and 1.36 ± 0.17 %, 2.0 and
+    /// 1.7 times the published shares and a tenth of the prior's.
     #[test]
     fn the_published_shares_of_clipped_vectors() {
         for (arm, max_norm, n_regions, published) in

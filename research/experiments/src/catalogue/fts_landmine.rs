@@ -1,4 +1,5 @@
-//! FTS section 5.2, Fig. 2a, 3a and 4a: one landmine field tunes its support vector machine with messages of 28 others.
+//! FTS section 5.2, Fig. 2a, 3a and 4a: one landmine field tunes its support vector machine with
+//! messages from 28 others.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -13,9 +14,9 @@ use fedbo_gp::{
 };
 use fedbo_objective::Outcome;
 use fedbo_optim::Direct;
-use fedbo_problems::data_sets::{FTS_SUMMARY, figures, without_figures};
-use fedbo_problems::{N_FIELDS, Problem};
 use fedbo_protocol::{Agent, AgentPlan};
+use fedbo_research_problems::data_sets::{FTS_SUMMARY, figures, without_figures};
+use fedbo_research_problems::{N_FIELDS, Problem};
 use fedbo_strategies::{
     Domain, HyperparameterPolicy, LocalProb, Maximizer, MessageContent, MessageNoise,
     MessageSettings, Observation, OwnQuery, OwnSampler, Refit, Repeats, SampleSearch, Source,
@@ -30,7 +31,7 @@ use fedbo_report::{Clusters, FigureSpec, Metric, PanelBy, Reference, Summary, Su
 use fedbo_runner::RowLabels;
 use fedbo_runner::{Ended, Evaluation, Member, Observer, TrialRecord, run_relayed};
 
-/// t_n, the queries of the other agents, and T.
+/// Number of queries: t_n of the other agents, and T.
 pub(super) const N_ROUNDS: u64 = 50;
 const N_INITIAL: usize = 3;
 /// M_target of the authors' code.
@@ -41,14 +42,15 @@ const HELPFUL: &str = "helpful setting";
 const PAPER_GROWING: &str = "paper's setting, t_n grows (field 0)";
 const HELPFUL_GROWING: &str = "helpful setting, t_n grows (field 0)";
 
-/// The messages that a target gets.
+/// The messages to a target.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Messages {
-    /// None: Thompson sampling alone.
+    /// No messages: Thompson sampling alone.
     None,
-    /// One of each other agent, before the first query.
+    /// One message from each other agent, before the first query.
     Once,
-    /// One of each other agent before every query, while all of them go on with Thompson sampling (Fig. 4, appendix D.2.1).
+    /// One message from each other agent before every query, while these continue Thompson sampling
+    /// (Fig. 4, appendix D.2.1).
     EveryRound,
 }
 
@@ -63,12 +65,12 @@ struct Arm {
 }
 
 impl Arm {
-    /// True in the paper's setting, false in the one that helps.
+    /// True in the paper's setting, false in the helpful one.
     fn is_paper(self) -> bool {
         [PAPER, PAPER_GROWING].contains(&self.configuration)
     }
 
-    /// True if the arm is for the first target alone, as Fig. 4 is.
+    /// True if the arm is for the first target only, as in Fig. 4.
     fn is_growing(self) -> bool {
         [PAPER_GROWING, HELPFUL_GROWING].contains(&self.configuration)
     }
@@ -107,7 +109,7 @@ fn arms() -> Vec<Arm> {
 const FTS_ONCE: &str = "fts, one message";
 const FTS_GROWING: &str = "fts, every round";
 
-/// Everything that sessions share.
+/// Data shared by all sessions.
 struct Setup {
     fields: Fields,
     /// Histories of the helpful setting by (target, run, other field).
@@ -190,7 +192,8 @@ pub(super) fn run(call: Call<'_>) -> anyhow::Result<ExperimentResult> {
     Ok(ExperimentResult { notes, ..concluded })
 }
 
-/// Our results in the paper's setting beside those of the authors' own runs, with the reasons for differences.
+/// Compares our results in the paper's setting with the authors' own runs, and gives the reasons
+/// for differences.
 fn compare_with_authors(folder: &Path, summary: &Summary) -> anyhow::Result<Vec<String>> {
     let Some(path) = figures(folder, FTS_SUMMARY) else {
         return Ok(vec![without_figures(FTS_SUMMARY)]);
@@ -233,7 +236,7 @@ fn compare_with_authors(folder: &Path, summary: &Summary) -> anyhow::Result<Vec<
     Ok(notes)
 }
 
-/// A line of the authors' summary.
+/// A row of the authors' summary.
 #[derive(serde::Deserialize)]
 struct AuthorsResult {
     method: String,
@@ -249,7 +252,8 @@ pub(super) fn unit_seed(seed: Seed, target: usize, run: u32) -> Seed {
     seed.child(Purpose::Run, u64::from(run)).child(Purpose::Agent, target as u64)
 }
 
-/// GP-based TS of a field on its own, 3 random points and 50 queries, as every other agent has done before.
+/// GP-based TS of a single field, 3 random points and 50 queries, as every other agent has run it
+/// before.
 pub(super) fn history(
     fields: &Fields,
     field: usize,
@@ -411,8 +415,8 @@ pub(super) fn paper(content: MessageContent) -> anyhow::Result<FtsSettings> {
     })
 }
 
-/// A setting that is meant to help: standardized outputs, a mixture of length scales in the shared features, p_t that
-/// listens more, learned P_N.
+/// The helpful setting: standardized outputs, a mixture of length scales in the shared features, a
+/// p_t that relies more on the others, learned P_N.
 pub(super) fn helpful(content: MessageContent) -> FtsSettings {
     FtsSettings {
         own: ThompsonSettings::default_for(DIM),

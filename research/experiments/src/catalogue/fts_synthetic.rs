@@ -1,4 +1,5 @@
-//! FTS section 5.1 and Fig. 1: functions drawn from a GP on a grid, agents that differ by d_n and hold t_n observations.
+//! FTS section 5.1 and Fig. 1: functions drawn from a GP on a grid; agents differ by d_n and have
+//! t_n observations.
 
 use std::sync::Arc;
 
@@ -7,8 +8,8 @@ use fedbo_gp::{
     Family, FeatureDescription, FeatureMap, Hyperparameters, Kernel, LengthscaleLaw, Prior,
 };
 use fedbo_optim::{MultiStart, Points};
-use fedbo_problems::{GridFamily, GridPrior, LENGTHSCALE, N_GRID, NOISE_VARIANCE};
 use fedbo_protocol::{Agent, AgentPlan, AgentUpdate};
+use fedbo_research_problems::{GridFamily, GridPrior, LENGTHSCALE, N_GRID, NOISE_VARIANCE};
 use fedbo_space::Direction;
 use fedbo_strategies::{
     Domain, HyperparameterPolicy, LocalProb, Maximizer, MessageContent, MessageNoise,
@@ -24,11 +25,12 @@ use fedbo_report::{FigureSpec, Metric, PanelBy, SummaryRequest};
 use fedbo_runner::Member;
 use fedbo_runner::RowLabels;
 
-/// N, the other agents (FTS section 5.1: 50 in total; the target is one more here, as N + 1 in the problem setting).
+/// N, the number of other agents (FTS section 5.1: 50 in total; here the target is additional,
+/// as N + 1 in the problem setting).
 const N_AGENTS: usize = 50;
-/// Queries of the target agent after its one initial input.
+/// Number of the target agent's queries after its one initial input.
 const N_ROUNDS: u64 = 50;
-/// d_n of similar agents, of different ones.
+/// d_n of similar agents, and of different ones.
 const SMALL_GAP: f64 = 0.02;
 const LARGE_GAP: f64 = 1.2;
 
@@ -223,7 +225,7 @@ fn settings(arm: &Arm) -> anyhow::Result<FtsSettings> {
                 standardize: false,
                 sampler: OwnSampler::Exact(Prior::default()),
             },
-            maximizer: Maximizer::MultiStart(MultiStart::for_dim(1)), // not used: a finite domain is scanned
+            maximizer: Maximizer::MultiStart(MultiStart::for_dim(1)), // unused: a finite domain is scanned
             ucb_multiplier: UcbMultiplier::Constant(1.0),
             repeats: Repeats::Allow,
             search: SampleSearch::Global,

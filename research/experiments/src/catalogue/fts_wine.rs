@@ -1,6 +1,8 @@
-//! Eight wine sites tune their own classifiers together: the general setting of FTS, in which every agent optimizes.
+//! Eight wine sites tune their own classifiers together: the general setting of FTS, in which every
+//! agent optimizes.
 //!
-//! The federation is that of `examples/wine.toml`, and its arms are run as `fedbo run` runs them: equal seeds give equal values.
+//! The federation is that of `research/examples/wine.toml`, and its arms run as in `fedbo run`: equal seeds
+//! give equal values.
 
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
@@ -10,13 +12,14 @@ use fedbo_federation::{ALGORITHMS, Arm, Federation, FederationFile, Objectives};
 
 use super::jobs::{Job, JobResult};
 use super::{Call, ExperimentResult};
-use fedbo_problems::BuiltInProblems;
 use fedbo_report::{Clusters, FigureSpec, Metric, PanelBy, SummaryRequest};
+use fedbo_research_problems::ResearchProblems;
 use fedbo_runner::RowLabels;
 use fedbo_runner::federation::run_arm;
 
-/// The federation's file, as it stands in the repository.
-const FILE: (&str, &str) = ("examples/wine.toml", include_str!("../../../../examples/wine.toml"));
+/// The federation's file in the repository.
+const FILE: (&str, &str) =
+    ("research/examples/wine.toml", include_str!("../../../examples/wine.toml"));
 
 pub(super) fn run(call: Call<'_>) -> anyhow::Result<ExperimentResult> {
     let runs = call.runs();
@@ -24,7 +27,7 @@ pub(super) fn run(call: Call<'_>) -> anyhow::Result<ExperimentResult> {
     let mut federation = file.parse::<FederationFile>()?.validate(
         &file,
         Objectives::Here,
-        &BuiltInProblems,
+        &ResearchProblems,
         ALGORITHMS,
     )?;
     federation.seed = call.options.seed;
@@ -61,7 +64,7 @@ pub(super) fn run(call: Call<'_>) -> anyhow::Result<ExperimentResult> {
     call.conclude(&rows, ended, request, pairs_of)
 }
 
-/// An arm of the federation in one repetition.
+/// Runs an arm of the federation in one repetition.
 fn session(federation: &Federation, arm: Arm, unit: &RowLabels, stop: &AtomicBool) -> JobResult {
     let federation = federation.repetition(unit.run);
     Ok(run_arm(&federation, arm, &unit.experiment, stop)?)

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use fedbo_objective::{Failure, Objective, Outcome, TrialId};
-use fedbo_problems::N_GRID;
+use fedbo_research_problems::N_GRID;
 use fedbo_runner::{Decoder, Evaluation};
 use fedbo_space::{Direction, Point, Value};
 use fedbo_streams::{Purpose, Seed};
 
-/// Values on the grid with Gaussian noise that depends on the trial's number alone.
+/// Values on the grid with Gaussian noise that depends only on the trial's number.
 pub(super) struct GridObjective {
     pub(super) values: Vec<f64>,
     pub(super) noise_std: f64,
@@ -25,7 +25,7 @@ impl Objective for GridObjective {
     }
 }
 
-/// A coordinate as the point of one parameter `x`.
+/// Decodes a coordinate to a point of one parameter `x`.
 pub(super) fn grid_decoder() -> Decoder {
     Arc::new(|unit: &[f64]| Point::new(vec![("x".to_owned(), Value::Float(unit[0]))]))
 }

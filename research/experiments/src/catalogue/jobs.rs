@@ -1,4 +1,4 @@
-//! Many independent sessions in parallel, their rows written in one order.
+//! Runs independent sessions in parallel, and writes their rows in a fixed order.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,22 +18,22 @@ use fedbo_report::{PrimaryComparison, ResultsWriter, Row};
 use fedbo_runner::{Ended, Member, Observer, TrialRecord, run_relayed};
 use fedbo_runner::{RowBuilder, RowLabels};
 
-/// Rows of one unit, and whether it came to its end.
+/// Rows of one unit, with its state at the end.
 pub(super) type JobResult = anyhow::Result<(Vec<Row>, Ended)>;
 
-/// The work of a job, given the flag that stops it.
+/// The work of a job; the flag stops it.
 type Work<'a> = dyn Fn(&RowLabels, &AtomicBool) -> JobResult + Send + Sync + 'a;
 
 /// Independent work: one configuration, arm and repetition.
 pub(super) struct Job<'a> {
     /// Configuration (the `experiment` column), arm, agent and run.
     unit: RowLabels,
-    /// Called on a worker thread.
+    /// The work, called on a worker thread.
     work: Box<Work<'a>>,
 }
 
 impl<'a> Job<'a> {
-    /// Any work.
+    /// A job with any work.
     pub(super) fn new(
         unit: RowLabels,
         work: impl Fn(&RowLabels, &AtomicBool) -> JobResult + Send + Sync + 'a,
@@ -42,7 +42,7 @@ impl<'a> Job<'a> {
         Self { unit, work }
     }
 
-    /// A session of agents, which `build` makes.
+    /// A job that runs a session of agents, created by `build`.
     pub(super) fn session(
         unit: RowLabels,
         build: impl Fn() -> anyhow::Result<Session> + Send + Sync + 'a,
@@ -50,7 +50,8 @@ impl<'a> Job<'a> {
         Self::new(unit, move |unit, stop| run_session_of(unit, build()?, stop))
     }
 
-    /// The same work with rows that have all `columns`: spaces differ, and a parameter that is not this space's stays empty.
+    /// The same work with rows that have all `columns`. Spaces differ, and parameters outside of
+    /// the job's space are empty.
     pub(super) fn in_columns(self, columns: &'a [String]) -> Self {
         let Self { unit, work } = self;
         Self::new(unit, move |unit, stop| {
@@ -68,7 +69,7 @@ impl<'a> Job<'a> {
     }
 }
 
-/// The parameters of all spaces, each name once.
+/// The parameters of all spaces, without repetition.
 pub(super) fn columns_of<'s>(spaces: impl IntoIterator<Item = &'s Space>) -> Vec<String> {
     let mut columns: Vec<String> = Vec::new();
     for parameter in spaces.into_iter().flat_map(Space::parameters) {
@@ -79,35 +80,35 @@ pub(super) fn columns_of<'s>(spaces: impl IntoIterator<Item = &'s Space>) -> Vec
     columns
 }
 
-/// The objective without noise at a point.
+/// The noise-free objective.
 pub(super) type TrueObjective = Box<dyn Fn(&Point) -> Option<f64> + Send + Sync>;
 
-/// The strategy of an agent that gets everybody's messages.
+/// The strategy of an agent that receives all messages.
 pub(super) type AnyAgent = Box<dyn UsesHandouts<Handout = Broadcast>>;
 
 /// The session that a job runs.
 pub(super) struct Session {
-    /// Agents that optimize, with their names.
+    /// Optimizing agents with their names.
     pub members: Vec<(String, Member<AnyAgent>)>,
-    /// Agents that optimize beside them and send, but leave no rows.
+    /// Further optimizing agents, which send messages but have no rows.
     pub others: Vec<Member<AnyAgent>>,
-    /// Messages of agents that only contribute.
+    /// Messages of contributors.
     pub contributions: Vec<AgentUpdate>,
-    /// Numbers of a message.
+    /// Length of a message.
     pub message_len: usize,
-    /// The shared map.
+    /// Hash of the shared map.
     pub map: MapHash,
-    /// Initial points a member.
+    /// Number of initial points per member.
     pub n_initial: usize,
-    /// Best true value, where known.
+    /// Best true value, if known.
     pub optimum: Option<f64>,
-    /// The objective without noise at a point, where known.
+    /// The noise-free objective, if known.
     pub truth: Option<TrueObjective>,
     /// Name of a message's sender.
     pub name_of: fn(u32) -> String,
 }
 
-/// The message of an agent that only contributes: drawn from its history by the agent's own state machine.
+/// The message of a contributor, drawn from its history by the agent's own state machine.
 ///
 /// # Errors
 /// If the history cannot be modelled.
@@ -117,7 +118,7 @@ pub(super) fn contribute(
     plan: AgentPlan,
     seed: &Seed,
 ) -> anyhow::Result<AgentUpdate> {
-    // It proposes nothing, so any domain of the right dimension will do.
+    // The agent proposes nothing, so any domain of the right dimension is suitable.
     let unit = ParameterSpec::float(0.0, 1.0);
     let names: Vec<String> = (0..map.dim()).map(|i| format!("x{i}")).collect();
     let space = Space::from_specs(names.iter().map(|name| (name.as_str(), &unit)))?;
@@ -126,7 +127,7 @@ pub(super) fn contribute(
     message_of(Box::new(fts), plan, seed)
 }
 
-/// The same of an agent with any strategy.
+/// The same for an agent with any strategy.
 ///
 /// # Errors
 /// If the history cannot be modelled.
@@ -146,10 +147,11 @@ pub(super) fn message_of(
     })
 }
 
-/// Runs all jobs; rows reach the file in the order of jobs, each when it and all before it are done.
+/// Runs all jobs. The rows of a job are written once all jobs before it are done, so the file has
+/// the order of jobs.
 ///
 /// # Errors
-/// If a job fails or the file cannot be written; what was finished before stays.
+/// If a job fails or the file cannot be written; rows that were written before are kept.
 pub(super) fn run_jobs(
     jobs: &[Job<'_>],
     writer: ResultsWriter,
@@ -187,10 +189,10 @@ pub(super) fn run_jobs(
     Ok((queue.written, ended))
 }
 
-/// Checks, before a long run, that it has all that its primary comparisons need.
+/// Checks, before a long run, that the arms and checkpoints of its primary comparisons exist.
 ///
 /// # Errors
-/// If an arm or a checkpoint is none of its own.
+/// If an arm or a checkpoint is missing.
 pub(super) fn check_primary(
     primary: &[PrimaryComparison],
     jobs: &[Job<'_>],
@@ -213,7 +215,7 @@ pub(super) fn check_primary(
     Ok(())
 }
 
-/// Rows that wait for the jobs before theirs.
+/// Rows that wait for earlier jobs.
 struct Queue {
     writer: ResultsWriter,
     next: usize,
@@ -231,7 +233,7 @@ impl Queue {
         Ok(())
     }
 
-    /// After an interruption: what waits behind a job that was never done.
+    /// Writes the remaining rows after an interruption: those that wait for unfinished jobs.
     fn flush_rest(&mut self) -> anyhow::Result<()> {
         for rows in std::mem::take(&mut self.waiting).into_values() {
             self.write(rows)?;
@@ -300,7 +302,7 @@ impl Observer for Collector {
 mod tests {
     use fedbo_federated::fts::AgentSampling;
     use fedbo_gp::{FeatureDescription, LengthscaleLaw};
-    use fedbo_problems::{Function, Problem as _, TestFunction};
+    use fedbo_research_problems::{Function, Problem as _, TestFunction};
     use fedbo_runner::Evaluation;
     use fedbo_strategies::{
         LocalProb, MessageSettings, Observation, Source, ThompsonSettings, UcbMultiplier,
@@ -308,7 +310,7 @@ mod tests {
 
     use super::*;
 
-    /// An agent on Branin's function that asks others in every query (p_t = 0), or none (1).
+    /// An agent on Branin's function that always uses the others' messages (p_t = 0), or never (1).
     fn strategy(id: u32, local_prob: f64, map: &Arc<FeatureMap>) -> AnyAgent {
         let own = ThompsonSettings {
             ucb_multiplier: UcbMultiplier::Constant(1.0),
@@ -331,13 +333,13 @@ mod tests {
 
     const SEEN: [[f64; 2]; 3] = [[0.1, 0.7], [0.6, 0.2], [0.9, 0.9]];
 
-    /// The plan of the target, which has three initial points.
+    /// The plan of the target, with three initial points.
     fn of_target(n_rounds: u64) -> AgentPlan {
         let initial = SEEN.map(|x| x.to_vec()).into();
         AgentPlan { id: 0, history: Vec::new(), initial, n_rounds }
     }
 
-    /// The plan of another agent, which has three observations.
+    /// The plan of another agent, with three observations.
     fn of_other(n_rounds: u64) -> AgentPlan {
         let observed = |(unit, value): ([f64; 2], f64)| {
             Observation::new(unit.to_vec(), Some(value), Source::Initial)
@@ -353,8 +355,9 @@ mod tests {
         }
     }
 
-    /// An agent that goes on beside the target sends before every query of it, so that it serves all queries of a target that takes
-    /// each message once, and leaves no rows. One that only contributes serves the first query; the rest are the target's own.
+    /// An agent that runs with the target sends a message before each of the target's queries. So
+    /// it serves all queries of a target that uses each message once, and has no rows. A
+    /// contributor serves the first query; the target makes the rest on its own.
     #[test]
     fn others_send_before_every_query_and_leave_no_rows() {
         const N_ROUNDS: u64 = 4;

@@ -1,26 +1,27 @@
-//! The landmine fields as agents, and what the authors' own runs of FTS started from.
+//! The landmine fields as agents, and the inputs of the authors' own runs of FTS.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
 use fedbo_gp::FeatureMap;
-use fedbo_problems::landmine_archive::{
+use fedbo_research_problems::landmine_archive::{
     ArchivedPoint, read_agent_observations, read_features, read_initial_points,
 };
-use fedbo_problems::{LandmineSvm, N_FIELDS, read_fields};
+use fedbo_research_problems::{LandmineSvm, N_FIELDS, read_fields};
 use fedbo_strategies::{Observation, Source};
 
-/// Target fields whose initial points the authors published, and how many sets of three for each. Run r starts from set
-/// r mod 5, with draws and other agents' histories of its own.
+/// Number of target fields with published initial points, and number of sets of three points for
+/// each. Run r starts from set r mod 5, with its own draws and its own histories of the other
+/// agents.
 pub(super) const N_TARGETS: usize = 6;
 pub(super) const N_DESIGNS: u32 = 5;
-/// Hyperparameters of the SVM.
+/// Number of hyperparameters of the SVM.
 pub(super) const DIM: usize = 2;
 /// Numbers of shared features in the paper.
 pub(super) const FEATURE_COUNTS: [usize; 4] = [50, 100, 150, 200];
 
-/// The landmine fields, and what the authors' runs started from.
+/// The landmine fields, and the inputs of the authors' runs.
 pub(super) struct Fields {
     pub(super) svms: Vec<Arc<LandmineSvm>>,
     initial: Vec<ArchivedPoint>,
@@ -63,7 +64,7 @@ impl Fields {
             .collect()
     }
 
-    /// The 50 queries that the authors recorded for a field, each with its own value.
+    /// The 50 recorded queries of the authors for a field, each with its own value.
     pub(super) fn recorded(&self, field: usize) -> Vec<Observation> {
         let of_it =
             self.recorded.iter().filter(|point| point.field == field && point.position >= 1);

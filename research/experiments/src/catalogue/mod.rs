@@ -26,10 +26,12 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Context as _;
-use fedbo_problems::data_sets::{DP_ENDS, DTS_CURVES, FTS_CURVES, FTS_SUMMARY, FTS_TARGETS};
 use fedbo_report::{
     Figure, FolderLock, Metric, ResultsWriter, Row, Summary, SummaryRequest, check_folder,
     summarize, summarize_configurations,
+};
+use fedbo_research_problems::data_sets::{
+    DP_ENDS, DTS_CURVES, FTS_CURVES, FTS_SUMMARY, FTS_TARGETS,
 };
 use fedbo_runner::Ended;
 use fedbo_space::Direction;
@@ -41,7 +43,7 @@ use self::jobs::{Job, run_jobs};
 /// The options of an experiment's run.
 #[derive(Clone, Debug)]
 pub struct RunOptions {
-    /// Repetitions; none takes the experiment's own number.
+    /// Number of repetitions; `None` uses the experiment's default.
     pub runs: Option<u32>,
     /// Root of all randomness.
     pub seed: u64,
@@ -49,7 +51,7 @@ pub struct RunOptions {
     pub data: Option<PathBuf>,
     /// Results folder.
     pub out: PathBuf,
-    /// True if results that stand there already may be replaced.
+    /// True if existing results may be replaced.
     pub overwrite: bool,
 }
 
@@ -60,15 +62,15 @@ impl RunOptions {
     }
 }
 
-/// Hears how far an experiment is.
+/// Observer of an experiment's progress.
 pub trait Progress: Sync {
-    /// A stage with this many jobs begins.
+    /// A stage with this number of jobs starts.
     fn stage(&self, name: &str, n_jobs: usize);
-    /// A job of the stage has ended; `note` says which.
+    /// A job of the stage has ended; `note` names it.
     fn job_ended(&self, note: &str);
 }
 
-/// Hears nothing.
+/// Ignores all events.
 impl Progress for () {
     fn stage(&self, _: &str, _: usize) {}
     fn job_ended(&self, _: &str) {}
@@ -77,25 +79,26 @@ impl Progress for () {
 /// The result of an experiment.
 #[derive(Clone, Debug)]
 pub struct ExperimentResult {
-    /// One summary a configuration.
+    /// One summary per configuration.
     pub summary: Summary,
-    /// The way in which it ended.
+    /// The reason why it ended.
     pub ended: Ended,
-    /// The notes beside the tables: the paper's figures, reasons for differences.
+    /// Notes on the tables: the paper's figures, reasons for differences.
     pub notes: Vec<String>,
 }
 
 /// A declared experiment.
 pub struct Experiment {
-    /// Its name on the command line.
+    /// Name on the command line.
     pub name: &'static str,
-    /// One line: what it shows and which figure it belongs to.
+    /// One line: the result and the corresponding figure.
     pub about: &'static str,
-    /// Data sets that it cannot run without, by their names in [`fedbo_problems::data_sets`].
+    /// Required data sets, by their names in [`fedbo_research_problems::data_sets`].
     pub data_sets: &'static [&'static str],
-    /// Files of the data folder with the authors' figures; without them, the experiment runs and shows its own figures only.
+    /// Files of the data folder with the authors' figures; without them, the experiment runs and
+    /// shows its own figures only.
     pub figures: &'static [&'static str],
-    /// Repetitions unless asked otherwise.
+    /// Default number of repetitions.
     pub default_runs: u32,
     run: fn(Call<'_>) -> anyhow::Result<ExperimentResult>,
 }
@@ -128,10 +131,10 @@ impl Experiment {
 
     /// Runs it on the current rayon pool, writing `results.csv` as units finish, then `summary.json` and the pictures.
     ///
-    /// When `stop` is set, units that are not complete are dropped and everything else is kept.
+    /// If `stop` is set, incomplete units are dropped and everything else is kept.
     ///
     /// # Errors
-    /// If data are missing, the folder cannot be written, or a unit fails.
+    /// If data is missing, the folder cannot be written, or a unit fails.
     pub fn run(
         &self,
         options: &RunOptions,
@@ -145,7 +148,7 @@ impl Experiment {
     }
 }
 
-/// A run that was asked for: its options, who hears how far it is, and the flag that ends it.
+/// A requested run: its options, its progress observer, and the flag that stops it.
 #[derive(Clone, Copy)]
 struct Call<'a> {
     options: &'a RunOptions,
@@ -155,7 +158,7 @@ struct Call<'a> {
 }
 
 impl<'a> Call<'a> {
-    /// The repetitions.
+    /// Number of repetitions.
     fn runs(self) -> u32 {
         self.options.runs.unwrap_or(self.default_runs)
     }
@@ -166,20 +169,21 @@ impl<'a> Call<'a> {
 
     fn data_folder(self) -> anyhow::Result<&'a Path> {
         self.options.data.as_deref().context(
-            "the experiment needs the data folder (--data DIR); `fedbo data check DIR` says which experiments a folder is enough for",
+            "the experiment needs the data folder (--data DIR); `fedbo-research data check DIR` says which experiments a folder is enough for",
         )
     }
 
-    /// A request to summarize an experiment's rows: arms without comparisons, each unit one value.
+    /// A request to summarize an experiment's rows: arms without comparisons, with one value per
+    /// unit.
     fn summary_request(self, name: &str, direction: Direction, metric: Metric) -> SummaryRequest {
         SummaryRequest::new(name, self.options.seed, direction, metric)
     }
 
-    /// Does what must be known before the jobs, in parallel, as a stage of its own. `None` stands for an item that was stopped, or
-    /// not begun; `note` names an item that is done.
+    /// Computes prerequisites of the jobs in parallel, as a separate stage. `None` marks an item
+    /// that was stopped or not started; `note` names a completed item.
     ///
     /// # Errors
-    /// If an item cannot be done.
+    /// If an item fails.
     fn prepare<I: Sync, T: Send>(
         self,
         stage: &str,
@@ -198,19 +202,21 @@ impl<'a> Call<'a> {
             }
             Ok(made)
         });
-        // All are awaited before the first error is looked for, so that it does not depend on which came first.
+        // All results are collected before the first error is selected, so the error does not
+        // depend on timing.
         done.collect::<Vec<_>>().into_iter().collect()
     }
 
-    /// Results with these parameters.
+    /// Creates the results with these parameters.
     fn writer(self, parameters: &[String]) -> anyhow::Result<ResultsWriter> {
         Ok(ResultsWriter::create(&self.options.out, parameters, self.options.overwrite)?)
     }
 
-    /// Runs all jobs as a stage. Rows reach the file in the order of jobs, each when it and all before it are done.
+    /// Runs all jobs as a stage. The rows of a job are written once all jobs before it are done, so
+    /// the file has the order of jobs.
     ///
     /// # Errors
-    /// If a job fails or the file cannot be written; what was finished before stays.
+    /// If a job fails or the file cannot be written; rows that were written before are kept.
     fn play(
         self,
         stage: &str,
@@ -221,8 +227,8 @@ impl<'a> Call<'a> {
         run_jobs(jobs, writer, self.progress, self.stop)
     }
 
-    /// Writes summary and pictures of an experiment's rows. Several configurations are summarised one by one, each with the
-    /// pairs (arm, control) that `pairs_of` names for it.
+    /// Writes summary and pictures of an experiment's rows. Several configurations are summarised
+    /// one by one, each with its pairs (arm, control) from `pairs_of`.
     ///
     /// # Errors
     /// If a file cannot be written.
@@ -305,6 +311,9 @@ pub fn catalogue() -> &'static [Experiment] {
             .with_data(&["landmine-grid"]),
         Experiment::new("meta-growing-data", 40, meta::growing_data::run)
             .about("Thesis Fig. 7.3b, D.5c: a logistic regression tuned again as its data grow, on wines in place of patients"),
+        Experiment::new("meta-diabetes", 40, meta::growing_data::run_patients)
+            .about("Thesis Fig. 7.3b, D.5c, D.6: the same on the thesis' patients (Pima diabetes)")
+            .with_data(&["pima"]),
         Experiment::new("meta-cartpole", 60, meta::cart_pole::run)
             .about("Thesis Fig. 7.3c-d: policy search for cart and pole, with searches from three near and seven random states"),
         Experiment::new("meta-cartpole-large", 10, meta::cart_pole::run_large)
@@ -314,7 +323,10 @@ pub fn catalogue() -> &'static [Experiment] {
         Experiment::new("bos-logistic", 20, bos::logistic::run)
             .about("Thesis Fig. 4.1: logistic regression on images, BO-BOS with four schedules of K_1 beside its rivals"),
         Experiment::new("bos-features", 10, bos::features::run)
-            .about("Thesis Fig. 4.3b: gradient boosting with forward feature selection, stopped early"),
+            .about("Thesis Fig. 4.3b: gradient boosting with forward feature selection, stopped early, on images in place of e-mails"),
+        Experiment::new("bos-spam", 5, bos::features::run_emails)
+            .about("Thesis Fig. 4.3b: the same on the thesis' e-mails (spam)")
+            .with_data(&["spam"]),
         Experiment::new("bos-policy", 10, bos::policy::run)
             .about("Thesis Fig. 4.3a, A.5: a swimmer's linear policy, episodes stopped early on discounted returns"),
         Experiment::new("bos-ends", 20, bos::ends::run)
@@ -326,7 +338,8 @@ pub fn catalogue() -> &'static [Experiment] {
         // Ten images, two starts each.
         Experiment::new("games-adversarial", 20, games::adversarial::run)
             .about("Thesis Table 8.1, Fig. 8.3, E.6, E.8, E.10: attack and defence of a classifier of digits, levels against levels"),
-        // Twice the thesis's ten: in ten games of another seed predators gained 0.022 ± 0.011 in 2 v 0 v 1, which is not clear.
+        // Twice the thesis's ten: in ten games of another seed predators gained 0.022 ± 0.011 in 2
+        // v 0 v 1, which is inconclusive.
         Experiment::new("games-predator-prey", 20, games::predator_prey::run)
             .about("Thesis Fig. 8.5: two predators and a prey search for policies, a game of three with 55 dimensions"),
         Experiment::new("single-party", 10, single_party::run)
@@ -343,7 +356,7 @@ pub fn catalogue() -> &'static [Experiment] {
     ALL
 }
 
-/// The experiment of this name.
+/// The experiment with this name.
 pub fn find(name: &str) -> Option<&'static Experiment> {
     catalogue().iter().find(|experiment| experiment.name == name)
 }

@@ -1,4 +1,5 @@
-//! Samplers of other packages as strategies of a study: a Python process proposes, and everything else is as for our own.
+//! Samplers of other packages as strategies of a study: a Python process proposes, everything else
+//! is the same as for our own.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::process::CommandExt as _;
@@ -13,22 +14,23 @@ use fedbo_strategies::{Observation, Proposal, Source, Strategy, StrategyError};
 use fedbo_streams::Stream;
 use serde_json::{Map, json};
 
-/// The variable that names the Python interpreter with the peers' packages.
+/// Environment variable with the Python interpreter that has the peers' packages.
 pub(super) const PYTHON: &str = "FEDBO_PEERS_PYTHON";
-/// The variable that lists those of them that take part, separated by commas.
+/// Environment variable with the names of participating samplers, separated by commas.
 pub(super) const CHOICE: &str = "FEDBO_PEERS_ARMS";
-/// The program that the interpreter runs.
+/// The program for the interpreter.
 const PROGRAM: &str = include_str!("peers.py");
 
-/// Variables of the environment from which no peers can be run.
+/// The environment variables do not allow peers to run.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct PeersUnusable(String);
 
-/// The interpreter with the peers' packages and the samplers that take part; none where the environment names no interpreter.
+/// The interpreter with the peers' packages, and the participating samplers; `None` if the
+/// environment names no interpreter.
 ///
 /// # Errors
-/// If the environment lists samplers and names no interpreter, or those that it lists cannot be run.
+/// If the environment lists samplers without an interpreter, or listed samplers cannot be run.
 pub(super) fn from_environment() -> Result<Option<(String, Vec<String>)>, PeersUnusable> {
     let wanted = std::env::var(CHOICE).ok();
     match (std::env::var(PYTHON), wanted) {
@@ -45,10 +47,11 @@ pub(super) fn from_environment() -> Result<Option<(String, Vec<String>)>, PeersU
     }
 }
 
-/// The samplers that `wanted` lists, separated by commas, or without a list all that the interpreter can run.
+/// The samplers listed in `wanted`, separated by commas; without a list, all that the interpreter
+/// can run.
 ///
 /// # Errors
-/// If it cannot run one of the list.
+/// If a listed sampler cannot be run.
 fn chosen(available: Vec<String>, wanted: Option<&str>) -> Result<Vec<String>, PeersUnusable> {
     let Some(wanted) = wanted else { return Ok(available) };
     let names: Vec<String> = wanted.split(',').map(|name| name.trim().to_owned()).collect();
@@ -88,12 +91,13 @@ pub(super) fn command(python: &str, name: &str) -> Command {
     for (variable, _) in std::env::vars_os().filter(|(variable, _)| is_secret(variable)) {
         command.env_remove(variable); // INV-26
     }
-    // Ctrl-C is for the experiment, which ends it.
+    // Its own process group keeps Ctrl-C from the child; the experiment handles it and ends the
+    // child.
     command.process_group(0);
     command
 }
 
-/// A sampler in a process of its own. It proposes in a study whose trials run one after the other.
+/// A sampler in its own process. It proposes in a study with sequential trials.
 #[derive(Clone)]
 pub(super) struct Peer {
     space: Space,
@@ -105,7 +109,7 @@ struct Process {
     child: Child,
     input: ChildStdin,
     output: BufReader<ChildStdout>,
-    /// Observations that it was told.
+    /// Number of told observations.
     n_told: usize,
 }
 
@@ -143,13 +147,13 @@ impl Peer {
         Ok(Self { space: space.clone(), observed: Vec::new(), process })
     }
 
-    /// Tells what the process does not know yet, and asks it for a point.
+    /// Tells the process the new observations, and asks it for a point.
     fn next(&self) -> anyhow::Result<Vec<f64>> {
         let mut process = self.process.lock().unwrap_or_else(PoisonError::into_inner);
         let new = self.observed.get(process.n_told..).context("it knows more than the study")?;
         for observation in new {
             process.n_told += 1;
-            // A failed trial teaches it nothing.
+            // A failed trial carries no information for it.
             let Some(value) = observation.value else { continue };
             let point = self.space.decode(&observation.unit);
             let point: Map<String, serde_json::Value> = point
@@ -185,7 +189,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // It may have ended by itself; in any case nothing is left running.
+        // The process may have exited already; in any case nothing is left running.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -213,14 +217,14 @@ impl Strategy for Peer {
 mod tests {
     use std::sync::atomic::AtomicBool;
 
-    use fedbo_problems::{Problem as _, suite};
+    use fedbo_research_problems::{Problem as _, suite};
     use fedbo_runner::{Ended, RowBuilder, RowLabels};
     use fedbo_study::StrategySpec;
 
     use super::super::study_run::{definition_of, run_study};
     use super::*;
 
-    /// A process that answers the n-th question by (n, −1), and counts what it was told.
+    /// A process that answers the n-th request with (n, −1), and counts the told values.
     const SCRIPT: &str = r#"
         read -r study; n=0; told=0
         while read -r line; do
@@ -256,14 +260,14 @@ mod tests {
     fn a_process_is_asked_after_the_initial_design_and_told_every_value_once() {
         let points = run(SCRIPT, 8).unwrap();
         assert_eq!(points.len(), 8);
-        let asked = &points[5..]; // of five initial points
+        let asked = &points[5..]; // after five initial points
         for (found, expected) in asked.iter().zip([1.0, 2.0, 3.0]) {
             assert!(
                 (found[0] - expected).abs() < 1e-9 && (found[1] + 1.0).abs() < 1e-9,
                 "{found:?}"
             );
         }
-        // It ends when it is told more than the five initial values and the first two of its own.
+        // It exits when it is told more than the five initial values and the first two of its own.
         let error = format!("{:#}", run(SCRIPT, 12).unwrap_err());
         assert!(error.contains("the answer of a peer's process"), "{error}");
     }

@@ -1,6 +1,8 @@
-//! Sessions of many DP-FTS-DE agents in one process, with simulated noise: nothing that comes of them is private.
+//! Sessions of many DP-FTS-DE agents in one process, with simulated noise: none of their results
+//! are private.
 //!
-//! What the arms of an experiment differ in is said in an [`CollaborationMode`]; how the agents' objectives look is the experiment's.
+//! [`CollaborationMode`] holds the differences between the arms of an experiment. The experiment
+//! defines the agents' objectives.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -27,12 +29,12 @@ use fedbo_runner::NullReleaseStore;
 use fedbo_runner::RowLabels;
 use fedbo_runner::{Ended, Member, Observer, TrialRecord, run_session};
 
-/// The mechanism that makes releases.
+/// The mechanism of the releases.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Release {
     /// The paper's mechanism (Algorithm 1 lines 5-11), in floats. z = 0 with q = 1 is FTS-DE, and FTS with one region.
     Paper {
-        /// q, and how agents are chosen.
+        /// q, and the sampling scheme of agents.
         sampling: PaperSampling,
         /// z ≥ 0.
         noise_multiplier: f64,
@@ -60,16 +62,16 @@ impl Release {
     }
 }
 
-/// One way for agents to work together: what an arm is.
+/// A way of collaboration between agents, which defines an arm.
 #[derive(Clone, Debug)]
 pub(super) struct CollaborationMode {
     /// P.
     pub n_regions: u32,
-    /// True if initial points lie in the agent's region, false if they lie anywhere.
+    /// True if initial points are in the agent's region, false if they are anywhere.
     pub regional_start: bool,
     /// M.
     pub n_features: usize,
-    /// The way in which the features' frequencies are drawn.
+    /// The sampling of the features' frequencies.
     pub sampling: FeatureSampling,
     /// φ_n^(i).
     pub emphasis: ExplorationWeights,
@@ -81,18 +83,18 @@ pub(super) struct CollaborationMode {
     pub message: MessageSettings,
     /// The weights of past releases.
     pub memory: Memory,
-    /// The mechanism that makes releases.
+    /// The mechanism of the releases.
     pub release: Release,
-    /// Releases, in rounds 0, k, 2k, ….
+    /// Number of releases, in rounds 0, k, 2k, ….
     pub n_releases: u64,
     /// k.
     pub every: u64,
 }
 
 impl CollaborationMode {
-    /// The same without anything received: Thompson sampling alone, with the same initial points.
+    /// The same without received data: Thompson sampling alone, with the same initial points.
     pub(super) fn alone(self) -> Self {
-        let n_releases = 1; // never used
+        let n_releases = 1; // unused
         Self { local_prob: LocalProb::Constant(1.0), n_releases, ..self }
     }
 
@@ -101,7 +103,7 @@ impl CollaborationMode {
         Self { message: MessageSettings { content, ..self.message }, ..self.clone() }
     }
 
-    /// The same with messages of zeros: a release is then noise alone.
+    /// The same with messages of zeros: a release is then pure noise.
     pub(super) fn silent(&self) -> Self {
         self.with_content(MessageContent::Zero)
     }
@@ -111,7 +113,8 @@ impl CollaborationMode {
         region_sizes(n_agents, self.n_regions as usize)
     }
 
-    /// Returns the privacy event of one release as if its noise were not simulated; none where there is no noise.
+    /// Returns the privacy event of one release as if its noise were not simulated; `None` without
+    /// noise.
     pub(super) fn event(&self, n_agents: usize) -> anyhow::Result<Option<PrivacyEvent>> {
         let (sampling, multiplier) = match self.release {
             Release::Paper { sampling, noise_multiplier, .. } => (sampling, noise_multiplier),
@@ -140,8 +143,8 @@ impl CollaborationMode {
         Ok(Some(PrivacyEvent { sampling, noise }))
     }
 
-    /// Norm of the noise in one region of a release over the largest norm that its signal can have: √M z C over q N_i C for
-    /// sums, √M z φ_max S over C for weighted averages (C = S/√P).
+    /// Ratio of the norm of the noise in one region of a release to the largest norm of its signal:
+    /// √M z C over q N_i C for sums, √M z φ_max S over C for weighted averages (C = S/√P).
     pub(super) fn noise_to_signal(&self, n_agents: usize) -> f64 {
         let root = (self.n_features as f64).sqrt();
         let sizes = self.region_sizes(n_agents);
@@ -159,13 +162,13 @@ impl CollaborationMode {
         }
     }
 
-    /// The cube cut into the regions that agents explore at the beginning.
+    /// The partition of the cube into the regions that agents explore at the start.
     pub(super) fn start_partition(&self, dim: usize) -> anyhow::Result<Partition> {
         let n_regions = if self.regional_start { self.n_regions } else { 1 };
         Ok(Partition::of_cube(dim, n_regions)?)
     }
 
-    /// A strategy of the approach.
+    /// Creates a strategy for this mode.
     pub(super) fn strategy(
         &self,
         domain: Domain,
@@ -188,7 +191,7 @@ impl CollaborationMode {
         Ok(DpFtsDe::new(domain, settings, map, seed)?)
     }
 
-    /// Drives members to the end of their plans. Noise and coins come from `seed`.
+    /// Drives members to the end of their plans. `seed` determines noise and sampling.
     pub(super) fn run(
         &self,
         members: &mut [Member<DpFtsDe>],
@@ -253,15 +256,16 @@ fn drive<M: RoundMechanism>(
     Ok(run_session(members, Vec::new(), &mut coordinator, store, observer, stop)?)
 }
 
-/// Best true value of an agent and the true value at a point of it, where they are known.
+/// True value of an agent at a point.
 pub(super) type TrueObjective<'a> = Box<dyn Fn(u32, &Point) -> f64 + Sync + 'a>;
 
-/// Means over agents, wave by wave: what a crowd leaves in the results instead of each agent's every trial.
+/// Means over agents, wave by wave, which replace the agents' single trials in the results.
 pub(super) struct PopulationMean<'a> {
     unit: RowLabels,
     /// Best value of each agent so far.
     best: BTreeMap<u32, f64>,
-    /// The best possible true value of each agent, the true value at a point, and each agent's least regret so far.
+    /// The best possible true value of each agent, the true value at a point, and each agent's
+    /// smallest regret so far.
     truth: Option<(Vec<f64>, TrueObjective<'a>)>,
     regret: BTreeMap<u32, f64>,
     iteration: i64,
@@ -269,8 +273,8 @@ pub(super) struct PopulationMean<'a> {
 }
 
 impl<'a> PopulationMean<'a> {
-    /// For agents with so many initial points; `unit.agent` says what is averaged. With `truth` (optima by agent, value of an
-    /// agent at a point) regret is recorded.
+    /// Creates a mean over agents with `n_initial` initial points; `unit.agent` is the label of the
+    /// mean. With `truth` (optima by agent, value of an agent at a point) regret is recorded.
     pub(super) fn new(
         unit: RowLabels,
         n_initial: usize,
@@ -286,7 +290,7 @@ impl<'a> PopulationMean<'a> {
         }
     }
 
-    /// One row a wave.
+    /// One row per wave.
     pub(super) fn into_rows(self) -> Vec<Row> {
         self.rows
     }

@@ -1,8 +1,9 @@
-//! One party alone: the strategies of a study on functions whose optimum is known, beside random and Sobol search.
+//! One party alone: the strategies of a study on functions with known optima, against random and
+//! Sobol search.
 
 use std::collections::BTreeMap;
 
-use fedbo_problems::{Function, MixedSurface, Problem, TestFunction};
+use fedbo_research_problems::{Function, MixedSurface, Problem, TestFunction};
 use fedbo_space::Direction;
 use fedbo_strategies::{GpUcbOptions, UcbMultiplier};
 use fedbo_streams::Seed;
@@ -16,11 +17,11 @@ use super::{Call, ExperimentResult};
 use fedbo_report::{FigureSpec, Metric, PanelBy, Row, Scale, SummaryRequest, quantile};
 use fedbo_runner::{RowBuilder, RowLabels};
 
-/// Evaluations of a run, and how many of them are the initial design (as in the peers' measurements).
+/// Number of evaluations of a run, and size of the initial design (as in the peers' measurements).
 const N_TRIALS: u64 = 50;
 const N_INITIAL: usize = 10;
 
-/// B and δ of the arm whose β_t follows the regret bound.
+/// B and δ of the arm with β_t from the regret bound.
 const NORM_BOUND: f64 = 2.0;
 const FAILURE_PROB: f64 = 0.1;
 
@@ -105,7 +106,8 @@ pub(super) fn run(call: Call<'_>) -> anyhow::Result<ExperimentResult> {
     Ok(ExperimentResult { notes: vec![median_table(&rows)], ..concluded })
 }
 
-/// Medians and quartiles over runs: regrets differ by orders of magnitude, so a mean is that of the worst run.
+/// Medians and quartiles over runs: regrets differ by orders of magnitude, so the worst run
+/// dominates a mean.
 fn median_table(rows: &[Row]) -> String {
     let mut last: BTreeMap<(&str, &str, u32), &Row> = BTreeMap::new();
     for row in rows {

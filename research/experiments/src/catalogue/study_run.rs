@@ -1,9 +1,10 @@
-//! A study of one party on a problem with a known answer, from its first to its last trial, by the code that studies of users run.
+//! A study of one party on a problem with a known answer, run completely by the same code as users'
+//! studies.
 
 use std::sync::atomic::AtomicBool;
 
-use fedbo_problems::Problem;
 use fedbo_report::Row;
+use fedbo_research_problems::Problem;
 use fedbo_runner::{Ended, RowBuilder};
 use fedbo_space::Direction;
 use fedbo_storage::{Told, Trial};
@@ -13,12 +14,12 @@ use fedbo_study::{Definition, NullObserver, RunOptions, StrategySpec, Study};
 
 use super::jobs::JobResult;
 
-/// The number that seeds a study of this run, drawn from the experiment's seed.
+/// The seed of the study in this run, drawn from the experiment's seed.
 pub(super) fn run_number(seed: Seed, run: u32) -> u64 {
     u64::from(seed.stream(Purpose::Run, u64::from(run), 0).bits())
 }
 
-/// The study of a problem, with the initial design that studies have by default.
+/// The study of a problem, with the default initial design of studies.
 pub(super) fn definition_of(
     problem: &dyn Problem,
     strategy: StrategySpec,
@@ -35,10 +36,11 @@ pub(super) fn definition_of(
     }
 }
 
-/// The rows of a study after `n_trials` trials, one after the other. Where the definition names no strategy of ours, `own` proposes.
+/// Runs `n_trials` sequential trials of a study and returns their rows. If given, `own` proposes in
+/// place of one of our strategies.
 ///
 /// # Errors
-/// If the study cannot go on.
+/// If the study cannot continue.
 pub(super) fn run_study(
     problem: &dyn Problem,
     definition: &Definition,
@@ -55,11 +57,12 @@ pub(super) fn run_study(
     Ok((rows, Ended::Complete))
 }
 
-/// The rows of [`run_study`], and the same once more in the configuration `by_mean`, with the regret of the trial that had the best
-/// posterior mean after each: of all values so far, by a model that is fitted anew.
+/// Returns the rows of [`run_study`], and a second copy in the configuration `by_mean`. Its regret
+/// after each trial is that of the trial with the best posterior mean: over all values so far, by a
+/// newly fitted model.
 ///
 /// # Errors
-/// If the study cannot go on.
+/// If the study cannot continue.
 pub(super) fn run_study_by_mean(
     problem: &dyn Problem,
     definition: &Definition,
@@ -78,7 +81,7 @@ pub(super) fn run_study_by_mean(
         let trials = study.trials()?;
         let Some(trial) = trials.get(by_value.len()) else { break };
         let row = row_of(problem, trial, &mut rows);
-        // One value alone has no model, and is the only choice.
+        // A single value has no model, and is the only choice.
         let regret = match study.insight()? {
             Some(insight) => {
                 let truth = problem.noiseless(&insight.best_by_mean.point);
@@ -104,7 +107,7 @@ fn study_with(
     }
 }
 
-/// Returns false if it was stopped. A study whose space is used up has fewer trials.
+/// Returns false if stopped. A study with an exhausted space has fewer trials.
 fn run_until(
     study: &Study,
     problem: &dyn Problem,

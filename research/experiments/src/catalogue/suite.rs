@@ -1,14 +1,14 @@
-//! Strategies of studies on the suite: black-box functions whose minima are known, in two halves, so that what is chosen on the one can be
-//! reported on the other.
+//! Strategies of studies on the suite: black-box functions with known minima, in two halves, one
+//! for choosing settings and the other for reporting results.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, PoisonError};
 
 use fedbo_optim::Points;
-use fedbo_problems::{Problem, SuiteEntry, SuiteHalf, suite, suite_high};
 use fedbo_report::{
     Clusters, FigureSpec, Metric, PanelBy, RankingRequest, SummaryRequest, TaskGroup,
 };
+use fedbo_research_problems::{Problem, SuiteEntry, SuiteHalf, suite, suite_high};
 use fedbo_runner::{Ended, RowBuilder, RowLabels};
 use fedbo_space::Direction;
 use fedbo_strategies::{
@@ -23,23 +23,24 @@ use super::peers::{self, Peer};
 use super::study_run::{definition_of, run_number, run_study, run_study_by_mean};
 use super::{Call, ExperimentResult};
 
-/// The configuration in which the trial with the best observed value counts.
+/// The configuration that reports the trial with the best observed value.
 const BY_VALUE: &str = "by value";
-/// The configuration in which the trial with the best posterior mean counts.
+/// The configuration that reports the trial with the best posterior mean.
 const BY_MEAN: &str = "by mean";
 /// The arm that the others are compared with.
 const CONTROL: &str = "log-ei";
 
 /// The functions of a comparison, and its trials.
 struct Comparison {
-    /// The experiment's name.
+    /// Name of the experiment.
     name: &'static str,
     entries: Vec<SuiteEntry>,
-    /// Trials of a study, the initial design among them.
+    /// Number of trials of a study, including the initial design.
     n_trials: u64,
-    /// Trials after which arms are compared, besides the end.
+    /// Numbers of trials after which arms are compared, in addition to the end.
     checkpoints: [i64; 2],
-    /// True if runs are judged [`BY_VALUE`] and [`BY_MEAN`] instead of by halves, with arms that show what helps against noise.
+    /// True if runs are judged [`BY_VALUE`] and [`BY_MEAN`] instead of by halves, with further arms
+    /// against noise.
     by_mean: bool,
 }
 
@@ -49,7 +50,7 @@ impl Comparison {
     }
 }
 
-/// An arm: a strategy of ours, or a peer that the interpreter can run.
+/// An arm: one of our strategies, or a peer that the interpreter can run.
 #[derive(Clone)]
 struct Arm {
     name: String,
@@ -60,7 +61,7 @@ struct Arm {
 /// The proposer of the trials after the initial design.
 #[derive(Clone)]
 enum Proposes {
-    /// The strategy that the study names.
+    /// The strategy named by the study.
     Named,
     /// [`Replicating`].
     Replicating,
@@ -68,7 +69,7 @@ enum Proposes {
     Peer { name: String, python: String },
 }
 
-/// Our strategies, then the peers where the environment names an interpreter.
+/// Our strategies, then the peers if the environment names an interpreter.
 ///
 /// # Errors
 /// If the interpreter cannot be started.
@@ -98,7 +99,7 @@ fn arms(by_mean: bool) -> anyhow::Result<Vec<Arm>> {
 }
 
 impl Arm {
-    /// The rows of this arm on a function, which `number` drew.
+    /// Runs this arm on the function instance of `number`, and returns its rows.
     fn work(
         &self,
         entry: &SuiteEntry,
@@ -112,7 +113,7 @@ impl Arm {
         if entry.is_noisy() {
             definition = definition.noisy();
         }
-        // Iterations count all trials, as initial designs differ in size.
+        // Iterations count all trials, because initial designs differ in size.
         let rows = RowBuilder::new(unit.clone(), function.direction(), 0, function.optimum())
             .with_regret_of_best_observed();
         match &self.proposes {
@@ -132,7 +133,7 @@ impl Arm {
     }
 }
 
-/// The rows of a study, and where it is judged by values also those by posterior means.
+/// The rows of a study, and, if it is judged by values, also those by posterior means.
 fn judged(
     function: &dyn Problem,
     definition: &Definition,
@@ -149,8 +150,8 @@ fn judged(
     }
 }
 
-/// `log-ei` for a noisy objective, which after the initial design evaluates in every fourth trial the point with the best posterior mean
-/// once more.
+/// `log-ei` for a noisy objective. After the initial design, every fourth trial repeats the point
+/// with the best posterior mean.
 #[derive(Clone)]
 struct Replicating {
     inner: LogEi,
@@ -198,12 +199,12 @@ impl Strategy for Replicating {
     }
 }
 
-/// Both halves.
+/// Runs both halves.
 pub(super) fn run(call: Call<'_>) -> anyhow::Result<ExperimentResult> {
     run_of(&Comparison::of("suite", suite()), call)
 }
 
-/// The half for choosing alone.
+/// Runs only the half for choosing.
 pub(super) fn run_choosing(call: Call<'_>) -> anyhow::Result<ExperimentResult> {
     let half: Vec<SuiteEntry> =
         suite().into_iter().filter(|entry| entry.half() == SuiteHalf::Choosing).collect();
@@ -220,7 +221,8 @@ pub(super) fn run_high(call: Call<'_>) -> anyhow::Result<ExperimentResult> {
     run_of(&comparison, call)
 }
 
-/// Functions whose values have noise, judged by the trial with the best value and by that with the best posterior mean.
+/// Functions with noisy values, judged by the trial with the best value and by that with the best
+/// posterior mean.
 pub(super) fn run_noisy(call: Call<'_>) -> anyhow::Result<ExperimentResult> {
     let noisy: Vec<SuiteEntry> = suite().into_iter().filter(SuiteEntry::is_noisy).collect();
     let comparison = Comparison { by_mean: true, ..Comparison::of("suite-noisy", noisy) };
@@ -252,7 +254,7 @@ fn run_of(comparison: &Comparison, call: Call<'_>) -> anyhow::Result<ExperimentR
                 let failures = &failures;
                 let job = Job::new(unit, move |unit, stop| {
                     match arm.work(entry, number, *n_trials, unit, stop) {
-                        // A sampler of another package is no reason to lose the runs of all.
+                        // A failure of another package's sampler does not discard the other runs.
                         Err(error) if matches!(arm.proposes, Proposes::Peer { .. }) => {
                             let RowLabels { arm, agent, run, .. } = unit;
                             let failure = format!("{arm} on {agent}, run {run}: {error:#}");
@@ -309,7 +311,8 @@ fn run_of(comparison: &Comparison, call: Call<'_>) -> anyhow::Result<ExperimentR
     Ok(ExperimentResult { notes, ..concluded })
 }
 
-/// The groups of a function: its dimension and its family. Dimensions have two digits, so that they are in order.
+/// The groups of a function: its dimension and its family. Dimensions have two digits, so that they
+/// sort correctly.
 fn groups_of(entry: &SuiteEntry) -> Vec<TaskGroup> {
     let group = |by: &str, name: String| TaskGroup { by: by.to_owned(), name };
     vec![
@@ -351,8 +354,9 @@ mod tests {
         rows.into_iter().map(|row| Row { ask_seconds: 0.0, ..row }).collect()
     }
 
-    /// Functions of both halves, of one half and of a mixed space: arms share their initial designs, models are ahead of random search on
-    /// smooth functions, and threads change nothing.
+    /// Functions of both halves, of one half and of a mixed space: arms share their initial
+    /// designs, models beat random search on smooth functions, and the number of threads has no
+    /// effect.
     #[test]
     fn arms_are_compared_in_each_half_and_by_group() {
         const NAMES: [&str; 4] =
@@ -397,8 +401,8 @@ mod tests {
         assert!(finding.notes[0].contains("family: smooth"), "{}", finding.notes[0]);
     }
 
-    /// Both judgements have the same trials. By mean the trial is the study's own choice, and replicates begin with the fourth trial after
-    /// the design, until which the arm is `log-ei`.
+    /// Both judgements have the same trials. By mean the trial is the study's own choice.
+    /// Replicates start with the fourth trial after the design; until then the arm equals `log-ei`.
     #[test]
     fn noisy_functions_are_judged_by_value_and_by_mean() {
         const N_TRIALS: usize = 16;

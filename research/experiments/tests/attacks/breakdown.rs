@@ -1,4 +1,4 @@
-//! The share of hostile agents at which a sum, or an agent that hears messages in clear, is led astray.
+//! The share of hostile agents at which a sum, or an agent that reads messages in clear, is misled.
 
 use std::sync::Arc;
 
@@ -25,13 +25,14 @@ const DIM: usize = 2;
 const LENGTHSCALE: f64 = 0.2;
 /// M.
 const N_FEATURES: u32 = 100;
-/// Features of which the functions themselves are made: others than those that agents share.
+/// Number of features of the functions themselves, which differ from the shared features.
 const N_TRUE_FEATURES: u32 = 200;
-/// An agent's function differs from the common one by this times a function of the same law.
+/// Factor of an agent's individual function, which has the same law, in its difference from the
+/// common one.
 const ALIKE: f64 = 0.3;
 const UNLIKE: f64 = 1.0;
 
-/// Functions that resemble each other.
+/// Similar functions.
 struct Family {
     truth: Arc<FeatureMap>,
     shared: Arc<FeatureMap>,
@@ -41,7 +42,8 @@ struct Family {
 }
 
 impl Family {
-    /// The functions are made of the features that agents share, or of others, so that those express them in part.
+    /// Builds the functions from the shared features, or from others, which the shared ones express
+    /// only in part.
     fn new(seed: u64, n_points: usize, is_expressed: bool) -> Self {
         let mut stream = Seed::new(seed).stream(Purpose::Test, 2, 0);
         let coordinates = (0..n_points * DIM).map(|_| stream.uniform());
@@ -86,7 +88,7 @@ fn index_of_largest(values: &[f64]) -> usize {
     (0..values.len()).max_by(order).unwrap()
 }
 
-/// The mean of vectors, and the standard deviation of each of their numbers.
+/// The mean of vectors, and the standard deviation of each of their coordinates.
 fn moments(vectors: &[Vec<f64>]) -> (Vec<f64>, Vec<f64>) {
     let n = vectors.len() as f64;
     let mean_of = |j: usize| vectors.iter().map(|v| v[j]).sum::<f64>() / n;
@@ -97,7 +99,7 @@ fn moments(vectors: &[Vec<f64>]) -> (Vec<f64>, Vec<f64>) {
     (means, spreads)
 }
 
-/// Mean and standard error of what values are above so many times others, pair by pair.
+/// Mean and standard error of the paired differences of values and `times` the others.
 fn beyond(values: &[f64], others: &[f64], times: f64) -> (f64, f64) {
     let differences: Vec<f64> = values.iter().zip(others).map(|(a, b)| a - times * b).collect();
     mean(&differences)
@@ -112,18 +114,19 @@ mod private {
     const N_TRIALS: usize = 10;
     const N_POINTS: usize = 1500;
     const N_REPEATS: u64 = 40;
-    /// Hostile agents of 60.
+    /// Numbers of hostile agents among 60.
     const HOSTILE: [usize; 6] = [0, 6, 12, 18, 24, 27];
     /// z of five releases at ε = 4.
     const NOISE: f64 = 2.418;
 
     #[derive(Clone, Copy, Debug, PartialEq)]
     enum Attack {
-        /// The mean of the honest vectors, turned around.
+        /// The negated mean of the honest vectors.
         Flip,
         /// A function with its peak at the worst point.
         Spike,
-        /// "A little is enough": the mean less 1.2 standard deviations of each number (Baruch, Baruch and Goldberg 2019).
+        /// "A little is enough": the mean minus 1.2 standard deviations of each coordinate (Baruch,
+        /// Baruch and Goldberg 2019).
         Alie,
     }
 
@@ -134,7 +137,7 @@ mod private {
     enum Sum {
         /// The mechanism on a lattice, with this z.
         Noise(f64),
-        /// Two servers that check proofs of the norm, with hardly any noise.
+        /// Two servers that check proofs of the norm, with almost no noise.
         Proved,
     }
 
@@ -148,18 +151,18 @@ mod private {
         }
     }
 
-    /// Hardly any noise.
+    /// Almost no noise.
     const EXACT: Sum = Sum::Noise(Lattice::MULTIPLIERS.0);
     const NOISY: Sum = Sum::Noise(NOISE);
     const SUMS: [Sum; 3] = [EXACT, NOISY, Sum::Proved];
 
-    /// The vectors of the agents of one repetition, and the function that they have in common.
+    /// The vectors of the agents in one repetition, and their common function.
     struct Crowd {
         seed: u64,
         shared: Arc<FeatureMap>,
         points: Arc<Points>,
         common: Vec<f64>,
-        /// The honest vectors as they are, before any clip.
+        /// The honest vectors, before clipping.
         vectors: Vec<Vec<f64>>,
     }
 
@@ -193,7 +196,8 @@ mod private {
             Self { seed, vectors, common, points: family.points, shared: family.shared }
         }
 
-        /// The vector of hostile agents beside these honest ones: longer than any bound, but for ALIE, which hides.
+        /// The vector of hostile agents, given the honest ones: longer than any bound, except for
+        /// ALIE, which hides.
         fn attack(&self, attack: Attack, honest: &[Vec<f64>]) -> Vec<f64> {
             let (mean, spread) = moments(honest);
             match attack {
@@ -209,7 +213,8 @@ mod private {
             }
         }
 
-        /// The value that is lost where the function of these weights is largest: 0 at the best point, 1 in the mean of all.
+        /// The loss at the maximizer of the function with these weights: 0 at the best point, 1 for
+        /// the mean of all points.
         fn loss(&self, weights: &[f64]) -> f64 {
             let function = WeightSpaceSample::new(&self.shared, weights).unwrap();
             let found = self.common[index_of_largest(&function.values(&self.points))];
@@ -218,14 +223,15 @@ mod private {
             (best - found) / (best - average)
         }
 
-        /// An agent that has read a release.
+        /// Creates an agent that has read a release.
         fn reader(&self, aggregate: &Aggregate) -> DpFtsDe {
             let mut agent = agent(&self.points, &self.shared, N_AGENTS);
             assert!(agent.receive(aggregate));
             agent
         }
 
-        /// The loss of a release, clipped at `max_norm`, in which the last `n_hostile` vectors are those of an attack.
+        /// The loss of a release, clipped at `max_norm`, with attack vectors in place of the last
+        /// `n_hostile`.
         fn loss_of(&self, sum: Sum, max_norm: f64, attack: Attack, n_hostile: usize) -> f64 {
             let vectors = with_hostile(self, attack, n_hostile);
             let reader = self.reader(&release(sum, max_norm, &vectors, self.seed));
@@ -233,7 +239,7 @@ mod private {
         }
     }
 
-    /// A release of vectors, clipped at `max_norm`.
+    /// Releases the sum of vectors, clipped at `max_norm`.
     fn release(sum: Sum, max_norm: f64, vectors: &[Vec<f64>], seed: u64) -> Aggregate {
         let settings = MechanismSettings {
             n_slots: u32::try_from(vectors.len()).unwrap(),
@@ -270,7 +276,7 @@ mod private {
         mechanism.restore(0, &pending.bytes).unwrap()
     }
 
-    /// The honest vectors but the last `n_hostile`, in whose places hostile ones stand.
+    /// The honest vectors, with the last `n_hostile` replaced by hostile ones.
     fn with_hostile(crowd: &Crowd, attack: Attack, n_hostile: usize) -> Vec<Vec<f64>> {
         let honest = &crowd.vectors[..crowd.vectors.len() - n_hostile];
         let hostile = crowd.attack(attack, &directions(honest));
@@ -288,13 +294,14 @@ mod private {
         norm(&moments(&directions(vectors)).0)
     }
 
-    /// The losses of a sum with so many hostile agents, repetition by repetition.
+    /// The losses of a sum with `n_hostile` hostile agents, repetition by repetition.
     fn losses(crowds: &[Crowd], sum: Sum, attack: Attack, n_hostile: usize) -> Vec<f64> {
         crowds.iter().map(|crowd| crowd.loss_of(sum, 1.0, attack, n_hostile)).collect()
     }
 
-    /// A fifth of hostile agents is withstood where vectors are clipped at the honest vectors' median norm or below, and the estimate of
-    /// what is withstood is above a fifth. Clipped at ten times that norm, hostile vectors weigh ten honest ones: the estimate says so.
+    /// The sum tolerates a fifth of hostile agents if vectors are clipped at the honest vectors'
+    /// median norm or below, and the estimated breakdown is above a fifth. Clipped at ten times
+    /// that norm, a hostile vector weighs as much as ten honest ones, and the estimate shows it.
     #[test]
     fn the_bound_on_vectors_is_what_withstands() {
         const N_HOSTILE: usize = 12;
@@ -317,8 +324,9 @@ mod private {
         }
     }
 
-    /// Below 0.8 b, b = ρ/(1 + ρ), the loss is under twice that without an attack, and beyond b it is not, but for ALIE. A share s of
-    /// hostile agents leaves 1 − s/b of the signal: of a noisy sum it costs no more than that noise divided by 1 − s/b would.
+    /// Below 0.8 b, b = ρ/(1 + ρ), the loss is less than twice that without an attack; beyond b it
+    /// is not, except for ALIE. A share s of hostile agents leaves 1 − s/b of the signal. An attack
+    /// on a noisy sum costs no more than a noise multiplier of z/(1 − s/b) without an attack.
     #[test]
     #[ignore = "long: run by cargo xtask test --long"]
     fn breakdown_of_private_sums() {
@@ -367,7 +375,8 @@ mod private {
 }
 
 mod clear {
-    //! FTS, where everybody reads all messages: one agent is attacked, and follows others with probability 1/√t.
+    //! FTS, where all agents read all messages: one agent is attacked, and uses others' messages
+    //! with probability 1/√t.
 
     use super::*;
 
@@ -376,21 +385,22 @@ mod clear {
     const N_INITIAL: usize = 3;
     const N_ROUNDS: u64 = 30;
     const N_REPEATS: u64 = 100;
-    /// Trials that the other agents have made before.
+    /// Number of earlier trials of the other agents.
     const N_TRIALS: usize = 30;
     const HOSTILE: [u32; 4] = [0, 4, 10, 16];
 
     #[derive(Clone, Copy, Debug, PartialEq)]
     enum Attack {
-        /// An honest agent's message, turned around.
+        /// An honest agent's negated message.
         Flip,
-        /// The attacked agent's last message, which everybody was sent, with a peak at the worst point.
+        /// The attacked agent's last message, which all agents received, with a peak at the worst
+        /// point.
         Mimic,
-        /// The same of the message of this very round, which the relay alone knows.
+        /// The same with the message of the current round, which only the relay knows.
         MimicByRelay,
     }
 
-    /// An agent that is attacked, the others, and the worst point.
+    /// An attacked agent, the others, and the worst point.
     struct Scene {
         objective: Objective,
         shared: Arc<FeatureMap>,
@@ -433,7 +443,7 @@ mod clear {
             Self { objective, honest, worst, shared: family.shared, stream: family.stream }
         }
 
-        /// Plays the attacked agent; `None`: it works alone.
+        /// Plays the attacked agent; with `None` it works alone.
         fn play(mut self, how: Option<&(AgentSampling, Attack, u32)>) -> Cost {
             let alone = (AgentSampling::Uniform, Attack::Flip, 0);
             let (sampling, attack, n_hostile) = how.unwrap_or(&alone).clone();
@@ -474,15 +484,16 @@ mod clear {
         }
     }
 
-    /// The cost of an agent's queries.
+    /// Cost of an agent's queries.
     struct Cost {
-        /// Regret a query, in standard deviations of its function.
+        /// Regret per query, in standard deviations of its function.
         regret: f64,
-        /// Queries where hostile agents pointed.
+        /// Number of queries at points of hostile agents.
         n_misled: f64,
     }
 
-    /// The function of these weights, raised around the worst point to three times its largest value.
+    /// The function of these weights, raised around the worst point to three times its largest
+    /// value.
     fn spiked(map: &FeatureMap, points: &Points, weights: &[f64], worst: &[f64]) -> Vec<f64> {
         let values = WeightSpaceSample::new(map, weights).unwrap().values(points);
         let largest = values.iter().map(|v| v.abs()).fold(0.0, f64::max);
@@ -491,12 +502,13 @@ mod clear {
         weights.iter().zip(worst).map(|(w, x)| w + size * x).collect()
     }
 
-    /// Regrets a query of repetitions, and the mean number of queries where hostile agents pointed.
+    /// Regrets per query of repetitions, and the mean number of queries at points of hostile
+    /// agents.
     fn regrets(n: u64, how: Option<&(AgentSampling, Attack, u32)>) -> (Vec<f64>, f64) {
         regrets_where(false, n, how)
     }
 
-    /// The same where the features that agents share express their functions as they are, or in part.
+    /// The same if the shared features express the functions exactly, or in part.
     fn regrets_where(
         is_expressed: bool,
         n: u64,
@@ -510,8 +522,9 @@ mod clear {
 
     const LEARNED: AgentSampling = AgentSampling::Learned { sharpness: 2.0 };
 
-    /// With learned P_N, four fifths of all senders that copy the attacked agent's message and add a peak cost less than as much again as
-    /// none; with uniform P_N they cost more.
+    /// With learned P_N, let four fifths of all senders copy the attacked agent's message and add a
+    /// peak. The regret is then less than twice that without an attack; with uniform P_N it is
+    /// larger.
     #[test]
     fn a_mimic_is_withstood_by_learned_sampling() {
         const N_SHORT: u64 = 20;
@@ -528,9 +541,10 @@ mod clear {
         }
     }
 
-    /// Under a fifth of hostile senders the regret a query is less than twice that without an attack. With learned P_N it is so under four
-    /// fifths too, by whichever attack: messages that are turned round leave the agent no worse than alone, and copies of its own message
-    /// with a peak mislead it in fewer than two of 30 queries. With uniform P_N four fifths leave it worse than alone.
+    /// With a fifth of hostile senders, the regret per query is less than twice that without an
+    /// attack. With learned P_N this holds for four fifths too, for all attacks: negated messages
+    /// leave the agent no worse than alone, and copies of its own message with a peak mislead it in
+    /// fewer than two of 30 queries. With uniform P_N four fifths leave it worse than alone.
     #[test]
     #[ignore = "long: run by cargo xtask test --long"]
     fn breakdown_of_messages_in_clear() {
@@ -579,7 +593,8 @@ mod clear {
             }
         }
         assert!(failed.is_empty(), "{failed:#?}");
-        // Where features express all functions, a mimic takes away what the others are worth and no more.
+        // If features express all functions, a mimic removes the benefit of the others and nothing
+        // more.
         let (alone, _) = regrets_where(true, N_REPEATS, None);
         let of = |n_hostile| {
             let how = (LEARNED, Attack::Mimic, n_hostile);

@@ -1,4 +1,4 @@
-//! The state of cart and pole, and how a push changes it.
+//! The state of cart and pole, and its change under a push.
 
 use fedbo_streams::Stream;
 
@@ -14,9 +14,9 @@ const HALF_LENGTH: f64 = 0.5;
 pub(super) const FORCE: f64 = 10.0;
 /// Length of a step in s.
 const STEP: f64 = 0.02;
-/// The cart falls off its track beyond this distance from the middle, in m.
+/// Maximum distance of the cart from the middle of the track, in m.
 pub(super) const POSITION_LIMIT: f64 = 2.4;
-/// The pole has fallen beyond this angle: 12 degrees, in rad.
+/// Maximum angle of the pole: 12 degrees, in rad.
 pub(super) const ANGLE_LIMIT: f64 = 12.0 * std::f64::consts::PI / 180.0;
 /// The state of a cart with a pole on it.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -32,12 +32,12 @@ pub struct CartState {
 }
 
 impl CartState {
-    /// A state from its coordinates in the order of the fields.
+    /// Creates a state from its coordinates in the order of the fields.
     pub fn new([position, velocity, angle, angular_velocity]: [f64; 4]) -> Self {
         Self { position, velocity, angle, angular_velocity }
     }
 
-    /// Its coordinates in the order of the fields.
+    /// The coordinates in the order of the fields.
     pub fn coordinates(self) -> [f64; 4] {
         [self.position, self.velocity, self.angle, self.angular_velocity]
     }
@@ -48,7 +48,7 @@ impl CartState {
     ///
     /// u = (F + m l ω² sin θ)/(M + m),   ω̇ = (g sin θ − u cos θ)/(l (4/3 − m cos²θ/(M + m))),   v̇ = u − m l ω̇ cos θ/(M + m)
     ///
-    /// Euler's method: every coordinate moves by its slope in the old state.
+    /// Uses Euler's method: every coordinate moves by its slope in the old state.
     #[must_use]
     pub fn after_push(self, force: f64) -> Self {
         let total_mass = CART_MASS + POLE_MASS;
@@ -71,7 +71,7 @@ impl CartState {
         self.position.abs() <= POSITION_LIMIT && self.angle.abs() <= ANGLE_LIMIT
     }
 
-    /// Each coordinate moved by a number uniform within `spread` of 0.
+    /// Moves each coordinate by a uniform number within `spread` of 0.
     pub(super) fn moved(self, spread: [f64; 4], stream: &mut Stream) -> Self {
         let mut at = self.coordinates();
         for (coordinate, spread) in at.iter_mut().zip(spread) {
@@ -91,8 +91,8 @@ mod tests {
 
     use super::*;
 
-    /// From rest at 0 with 10 N, u = 10/1.1, the pole's inertia term is 0.5 (4/3 − 0.1/1.1) = 41/66, so that
-    /// ω̇ = −u·66/41 = −600/41 and v̇ = u + 0.05·600/(41·1.1) = 400/41.
+    /// From rest at 0 with 10 N, u = 10/1.1 and the pole's inertia term is 0.5 (4/3 − 0.1/1.1) =
+    /// 41/66, so that ω̇ = −u·66/41 = −600/41 and v̇ = u + 0.05·600/(41·1.1) = 400/41.
     #[test]
     fn the_first_step_from_rest_is_what_the_equations_give_by_hand() {
         let state = CartState::ZERO.after_push(FORCE);
@@ -103,8 +103,9 @@ mod tests {
         assert!((second.angle - 0.02 * state.angular_velocity).abs() < 1e-15);
     }
 
-    /// Without a push, a pole at rest at a small angle θ₀ obeys θ̈ = a θ with a = g/(41/66), and Euler's method gives
-    /// θ_n = θ₀ ((1 + h√a)ⁿ + (1 − h√a)ⁿ)/2 for the linear equation. The terms left out are of third order in θ.
+    /// Without a push, a pole at rest at a small angle θ₀ obeys θ̈ = a θ with a = g/(41/66), and
+    /// Euler's method gives θ_n = θ₀ ((1 + h√a)ⁿ + (1 − h√a)ⁿ)/2 for the linear equation. The
+    /// neglected terms are of third order in θ.
     #[test]
     fn a_pole_at_a_small_angle_falls_as_the_linear_equation_says() {
         let start = 1e-5;
@@ -122,8 +123,9 @@ mod tests {
         }
     }
 
-    /// A step changes the energy by the work of the push to first order in its length h. The second-order rest is about
-    /// h² (M + m) v̇²/2 + h² (m l v̇ ω̇ + …), with v̇ up to 10 and ω̇ up to 20: below 0.06. The work is up to 0.4.
+    /// A step changes the energy by the work of the push to first order in its length h. The
+    /// second-order remainder is about h² (M + m) v̇²/2 + h² (m l v̇ ω̇ + …), with v̇ up to 10 and
+    /// ω̇ up to 20: below 0.06. The work is up to 0.4.
     #[test]
     fn energy_changes_by_the_work_of_the_push() {
         let energy = |s: CartState| {

@@ -8,30 +8,33 @@ use crate::landmine_archive::{
     ArchivedPoint, read_agent_observations, read_features, read_initial_points,
 };
 use crate::table::{self, DataError, Row};
-use crate::{N_FIELDS, cnn_records, payoff_functions, read_fields, read_landmine_grids};
+use crate::{
+    N_FIELDS, cnn_records, payoff_functions, read_emails, read_fields, read_landmine_grids,
+    read_patients,
+};
 
-/// Fields and runs of which experiments take the initial points (FTS section 5.2), three points each.
+/// Fields and runs with initial points for experiments (FTS section 5.2), three points each.
 const TARGETS: usize = 6;
 const RUNS: usize = 5;
 const INITIAL: i64 = 3;
-/// Queries of each field's own run.
+/// Number of queries of each field's own run.
 const QUERIES: i64 = 50;
 
 /// The state of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FileState {
-    /// It has all that it should.
+    /// The file is complete.
     Complete {
-        /// Lines without the header.
+        /// Number of lines without the header.
         rows: usize,
     },
-    /// It is not there.
+    /// The file is missing.
     Missing,
-    /// It is there, and cannot be used.
+    /// The file exists, but is unusable.
     Malformed {
-        /// Line number from 1, if one is at fault.
+        /// Line number from 1, if a line is at fault.
         line: Option<u64>,
-        /// The fault, and what was expected.
+        /// The fault, and the expectation.
         message: String,
     },
 }
@@ -39,17 +42,17 @@ pub enum FileState {
 /// The state of a data set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SetState {
-    /// All files are there and good.
+    /// All files are complete.
     Complete,
-    /// Some files are missing; the others are good.
+    /// Some files are missing; the others are complete.
     Incomplete,
-    /// No file is there.
+    /// All files are missing.
     Missing,
-    /// A file cannot be used.
+    /// A file is unusable.
     Malformed,
 }
 
-/// The findings about a data set.
+/// The result of checking a data set.
 #[derive(Clone, Debug)]
 pub struct SetReport {
     /// The data set.
@@ -59,7 +62,7 @@ pub struct SetReport {
 }
 
 impl SetReport {
-    /// The state of the whole.
+    /// The state of the data set.
     pub fn state(&self) -> SetState {
         let is = |state: &FileState| matches!(state, FileState::Malformed { .. });
         if self.files.iter().any(is) {
@@ -76,7 +79,7 @@ impl SetReport {
 /// Checks every data set of the layout in a data folder.
 ///
 /// # Errors
-/// If the folder is not there.
+/// If the folder is missing.
 pub fn check(folder: &Path) -> Result<Vec<SetReport>, DataError> {
     if !folder.is_dir() {
         let file = crate::landmine::FILE.to_owned();
@@ -154,6 +157,8 @@ pub(super) fn rows(folder: &Path, file: &str, content: Content) -> Result<usize,
             payoff_functions::read_function(folder, file)?;
             Ok(payoff_functions::N_GRID_ACTIONS)
         }
+        Content::Patients => Ok(read_patients(folder)?.len()),
+        Content::Emails => Ok(read_emails(folder)?.len()),
         Content::Figures(columns) => {
             let row = |row: &Row<'_>| columns.iter().try_for_each(|column| cell(row, *column));
             Ok(table::read(folder, file, row)?.len())
@@ -161,7 +166,8 @@ pub(super) fn rows(folder: &Path, file: &str, content: Content) -> Result<usize,
     }
 }
 
-/// Every expected point stands in the table once, and all inputs are in the unit square.
+/// Checks that every expected point occurs once in the table, and that all inputs are in the unit
+/// square.
 fn whole(
     points: &[ArchivedPoint],
     expected: impl Iterator<Item = (usize, usize, i64)>,

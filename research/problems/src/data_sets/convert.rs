@@ -1,4 +1,4 @@
-//! The conversion of the published originals into the layout that experiments read.
+//! The conversion of the published originals into the layout for experiments.
 
 use std::fmt::Write as _;
 use std::io::Read as _;
@@ -8,38 +8,43 @@ use super::FEATURE_COUNTS;
 use super::mat::{self, Matrix, Value};
 use super::numbers::{shortest, ten_digits};
 use super::pickle::{Array, Pickle};
+use super::rdata::{self, Column};
 use super::split::stratified_halves;
 use crate::cnn_records::{INITIALIZATIONS, N_INITIAL, N_OBSERVATIONS, OBSERVATIONS};
+use crate::emails::EMAILS;
+use crate::labelled_table::LabelledTable;
 use crate::landmine::{self, C_RANGE, GAMMA_RANGE, N_FEATURES};
+use crate::patients::PATIENTS;
 use crate::payoff_functions::{self, N_GAMES, N_GRID_ACTIONS};
+use crate::svm::Labelled;
 use crate::{
     CNN_DATA_SETS, DataError, LandmineSvm, N_CNN_RUNS, N_FIELDS, landmine_grid, read_fields,
 };
 
-/// Bytes of an original that is read at most; the largest has 1.8 MB.
+/// Maximum number of bytes read from an original; the largest has 1.8 MB.
 const MAX_BYTES: u64 = 8 << 20;
-/// Locations of a field at most; the largest field has 690.
+/// Maximum number of locations of a field; the largest field has 690.
 const MAX_LOCATIONS: usize = 10_000;
 /// Coordinates of the published grid of hyperparameters.
 const GRID_C: [f64; 8] = [0.0, 0.015625, 0.0625, 0.125, 0.25, 0.5, 0.75, 1.0];
 const GRID_GAMMA: [f64; 11] =
     [0.0, 0.001953125, 0.0078125, 0.015625, 0.03125, 0.0625, 0.125, 0.25, 0.5, 0.75, 1.0];
 
-/// The reason why an original cannot be converted.
+/// Reason why an original cannot be converted.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum OriginalError {
-    /// The original is not there, or cannot be read.
+    /// The original is missing or unreadable.
     #[error("cannot read {path}: {message}; {expected}")]
     Unreadable {
         /// The path.
         path: PathBuf,
         /// The operating system's message.
         message: String,
-        /// The original that is expected.
+        /// The expected original.
         expected: &'static str,
     },
-    /// The original is not what it should be.
+    /// The original is malformed.
     #[error("{path}: {message}")]
     Malformed {
         /// The path.
@@ -47,19 +52,19 @@ pub enum OriginalError {
         /// The fault.
         message: String,
     },
-    /// The data folder that is read cannot be used.
+    /// The input data folder is unusable.
     #[error(transparent)]
     Data(#[from] DataError),
 }
 
-/// A file of the layout that was made from an original.
+/// A file of the layout, made from an original.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConvertedFile {
     /// Path within the data folder.
     pub path: String,
     /// Its content.
     pub text: String,
-    /// Lines without the header.
+    /// Number of lines without the header.
     pub rows: usize,
 }
 
@@ -68,7 +73,7 @@ pub struct ConvertedFile {
 pub struct Conversion {
     /// The name of the data set.
     pub data_set: &'static str,
-    /// The original that is expected.
+    /// The expected original.
     pub expects: &'static str,
     run: fn(&Original<'_>) -> Result<Vec<ConvertedFile>, OriginalError>,
 }
@@ -77,7 +82,7 @@ impl Conversion {
     /// Makes the files of the data set from the original at `source`; writes nothing.
     ///
     /// # Errors
-    /// If the original cannot be read or is not what it should be.
+    /// If the original is unreadable or malformed.
     pub fn run(&self, source: &Path) -> Result<Vec<ConvertedFile>, OriginalError> {
         (self.run)(&Original { path: source, expects: self.expects })
     }
@@ -113,6 +118,18 @@ pub fn conversions() -> &'static [Conversion] {
             expects: "SOURCE is a clone of daizhongxiang/R2-B2",
             run: games,
         },
+        Conversion {
+            data_set: "pima",
+            expects: "SOURCE is PimaIndiansDiabetes.rda of the R package mlbench, written out by xz -dc, or a folder that has it",
+            run: |original| {
+                labelled(original, "PimaIndiansDiabetes", ("diabetes", ["neg", "pos"]), &PATIENTS)
+            },
+        },
+        Conversion {
+            data_set: "spam",
+            expects: "SOURCE is spam.rda of the R package kernlab, written out by bzip2 -dc, or a folder that has it",
+            run: |original| labelled(original, "spam", ("type", ["nonspam", "spam"]), &EMAILS),
+        },
     ]
 }
 
@@ -144,7 +161,7 @@ impl Original<'_> {
         Ok(bytes)
     }
 
-    /// Reads a pickle in the folder, and takes from it what `part` finds.
+    /// Reads a pickle in the folder, and extracts a part of it.
     fn pickle<T>(
         &self,
         file: &str,
@@ -160,7 +177,7 @@ fn malformed(path: &Path, message: String) -> OriginalError {
     OriginalError::Malformed { path: path.to_owned(), message }
 }
 
-/// A table that grows by lines.
+/// A table that is built line by line.
 struct Table {
     text: String,
     rows: usize,
@@ -229,7 +246,7 @@ fn landmine_table(bytes: &[u8]) -> Result<Table, String> {
     Ok(table)
 }
 
-/// The labels of a field, once both matrices are what they should be.
+/// The labels of a field, after a check of both matrices.
 fn field_labels(features: &Matrix, labels: &Matrix) -> Result<Vec<bool>, String> {
     let n = features.n_rows;
     if features.n_columns != N_FEATURES || n > MAX_LOCATIONS {
@@ -264,6 +281,59 @@ fn field_labels(features: &Matrix, labels: &Matrix) -> Result<Vec<bool>, String>
     Ok(labels)
 }
 
+/// A table from the data frame called `name` of `name.rda`. Its column `label.0` is a factor with the levels `label.1`, no and yes.
+fn labelled(
+    original: &Original<'_>,
+    name: &str,
+    label: (&str, [&str; 2]),
+    table: &LabelledTable,
+) -> Result<Vec<ConvertedFile>, OriginalError> {
+    let path = if original.path.is_dir() {
+        original.path.join(format!("{name}.rda"))
+    } else {
+        original.path.to_owned()
+    };
+    let bytes = original.bytes(&path)?;
+    let text =
+        labelled_text(&bytes, name, label, table).map_err(|message| malformed(&path, message))?;
+    Ok(vec![text.into_file(table.file)])
+}
+
+fn labelled_text(
+    bytes: &[u8],
+    name: &str,
+    (label, expected): (&str, [&str; 2]),
+    table: &LabelledTable,
+) -> Result<Table, String> {
+    let frame = rdata::frame(bytes, name)?;
+    let Column::Factor { levels, codes } = frame.column(label)? else {
+        return Err(format!("{label} is no factor"));
+    };
+    if *levels != expected {
+        return Err(format!("{label} has the levels {levels:?}, expected {expected:?}"));
+    }
+    let columns = table.measurements.iter().map(|(name, ..)| match frame.column(name)? {
+        Column::Numbers(values) => Ok(values),
+        _ => Err(format!("{name} is no column of numbers")),
+    });
+    let columns = columns.collect::<Result<Vec<&Vec<f64>>, String>>()?;
+    let mut rows = Labelled::default();
+    for (row, code) in codes.iter().enumerate() {
+        let at = |message: String| format!("row {}: {message}", row + 1);
+        let code = code.ok_or_else(|| at(format!("{label} is missing")))?;
+        let numbers: Vec<f64> = columns.iter().map(|column| column[row]).collect();
+        table.check_row(&numbers).map_err(at)?;
+        rows.push(numbers, code == 1);
+    }
+    table.check_all(&rows)?;
+    let names: Vec<&str> = table.measurements.iter().map(|(name, ..)| *name).collect();
+    let mut text = Table::new(&format!("{},{}", table.label, names.join(",")));
+    for (numbers, positive) in rows.rows.iter().zip(&rows.positive) {
+        text.line(&[&u8::from(*positive)], numbers);
+    }
+    Ok(text)
+}
+
 /// The AUC of every field at 88 settings, computed by [`LandmineSvm`].
 fn grid(original: &Original<'_>) -> Result<Vec<ConvertedFile>, OriginalError> {
     let fields = read_fields(original.path)?;
@@ -293,8 +363,8 @@ fn rows(array: &Array, n_columns: usize) -> Result<Vec<&[f64]>, String> {
     }
 }
 
-/// The features, initial points and observations of the authors' runs of TS. The list of queries in a record has each query twice,
-/// one after the other; values stand once (docs/data.md).
+/// The features, initial points and observations of the authors' runs of TS. In a record, the list
+/// of queries has each query twice, one after the other, but each value once (docs/data.md).
 fn fts(original: &Original<'_>) -> Result<Vec<ConvertedFile>, OriginalError> {
     let mut files = Vec::new();
     for n_features in FEATURE_COUNTS {
@@ -420,8 +490,8 @@ fn cnn(original: &Original<'_>) -> Result<Vec<ConvertedFile>, OriginalError> {
     Ok(vec![observed, initial.into_file(INITIALIZATIONS)])
 }
 
-/// The payoff functions of the synthetic games. `domain` has the joint actions in the order of the values; the grid has steps of
-/// 1/99.
+/// The payoff functions of the synthetic games. `domain` has the joint actions in the order of the
+/// values; the grid has steps of 1/99.
 fn games(original: &Original<'_>) -> Result<Vec<ConvertedFile>, OriginalError> {
     let name = "r2_b2_synthetic_games/all_funcs_info_new_K_100_ls_0.1.pkl";
     original.pickle(name, |pickle| {

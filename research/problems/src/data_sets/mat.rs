@@ -1,11 +1,11 @@
 //! Cell arrays and matrices of numbers in a MAT-file of level 5 ("MAT-File Format", The MathWorks, chapter 1).
 //!
-//! Structures, texts and sparse matrices are passed over. The crates `matfile` and `mat5` read no cell arrays, and `matrw` panics on
-//! a file that ends early.
+//! Structures, texts and sparse matrices are skipped. The crates `matfile` and `mat5` read no cell
+//! arrays, and `matrw` panics on truncated files.
 
 use std::io::Read as _;
 
-/// Bytes of all compressed variables together, once they are inflated.
+/// Maximum size of all compressed variables together after inflation, in bytes.
 const MAX_INFLATED: usize = 16 << 20;
 
 /// A variable's value.
@@ -15,7 +15,7 @@ pub(super) enum Value {
     Matrix(Matrix),
     /// A cell array, column after column.
     Cells(Vec<Value>),
-    /// A value of another class, passed over.
+    /// A value of another class, skipped.
     Other,
 }
 
@@ -38,7 +38,7 @@ impl Matrix {
 /// The variable called `name`, if the file has it.
 ///
 /// # Errors
-/// If the bytes are no MAT-file of level 5, end early, or contradict themselves.
+/// If the bytes are not a MAT-file of level 5, are truncated, or are inconsistent.
 pub(super) fn variable(bytes: &[u8], name: &str) -> Result<Option<Value>, String> {
     let Some((header, body)) = bytes.split_at_checked(128) else {
         return Err("no MAT-file: it has less than the 128 bytes of a header".to_owned());
@@ -108,20 +108,20 @@ mod kind {
     pub(super) const COMPRESSED: u32 = 15;
 }
 
-/// Classes of arrays: cells, and the numeric ones from double precision to 64-bit whole numbers.
+/// Classes of arrays: cells, and the numeric ones from double precision to 64-bit integers.
 const CELL: u8 = 1;
 const NUMERIC: std::ops::RangeInclusive<u8> = 6..=15;
 /// Flag of complex numbers.
 const COMPLEX: u8 = 0x08;
 
-/// Elements one after another: a tag of 8 bytes (type and size) and data, padded to a multiple of 8; or type and size in 4 bytes
-/// and at most 4 bytes of data.
+/// Consecutive elements: a tag of 8 bytes (type and size) and data, padded to a multiple of 8; or
+/// type and size in 4 bytes and at most 4 bytes of data.
 struct Elements<'a> {
     bytes: &'a [u8],
 }
 
 impl<'a> Elements<'a> {
-    /// The next element's type and data; none at the end.
+    /// The next element's type and data; `None` at the end.
     fn next(&mut self) -> Result<Option<(u32, &'a [u8])>, String> {
         if self.bytes.is_empty() {
             return Ok(None);
@@ -144,7 +144,7 @@ impl<'a> Elements<'a> {
         Ok(Some((first, data)))
     }
 
-    /// The next element, which must be there.
+    /// The next element; an error at the end.
     fn expect(&mut self, what: &str) -> Result<(u32, &'a [u8]), String> {
         self.next()?.ok_or_else(|| format!("an array without its {what}"))
     }
@@ -154,7 +154,7 @@ fn word(bytes: &[u8]) -> u32 {
     bytes.iter().rev().fold(0, |sum, byte| sum << 8 | u32::from(*byte))
 }
 
-/// An array's name and value from the data of its element; an empty element is an empty matrix.
+/// An array's name and value from its element's data; an empty element is an empty matrix.
 fn array(data: &[u8], depth: usize) -> Result<(&[u8], Value), String> {
     if data.is_empty() {
         let empty = Matrix { n_rows: 0, n_columns: 0, values: Vec::new() };
@@ -173,7 +173,7 @@ fn array(data: &[u8], depth: usize) -> Result<(&[u8], Value), String> {
     }
     let sizes: Vec<usize> = sizes.chunks_exact(4).map(|size| word(size) as usize).collect();
     let [n_rows, n_columns] = sizes[..] else {
-        return Ok((name, Value::Other)); // of three dimensions or more
+        return Ok((name, Value::Other)); // three or more dimensions
     };
     let n = n_rows.checked_mul(n_columns).filter(|n| *n <= data.len());
     let n = n.ok_or_else(|| {
@@ -200,7 +200,7 @@ fn array(data: &[u8], depth: usize) -> Result<(&[u8], Value), String> {
     Ok((name, Value::Matrix(Matrix { n_rows, n_columns, values })))
 }
 
-/// Numbers of a type; MATLAB stores whole ones in the smallest type that holds them.
+/// Numbers of a type; MATLAB stores integers in the smallest type that holds them.
 fn numbers(kind: u32, data: &[u8]) -> Result<Vec<f64>, String> {
     fn all<const N: usize>(data: &[u8], one: fn([u8; N]) -> f64) -> Result<Vec<f64>, String> {
         let (numbers, rest) = data.as_chunks::<N>();

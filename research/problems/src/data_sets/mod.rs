@@ -1,5 +1,5 @@
-//! The published data sets that problems and experiments read: one table with their files, a check of a data folder, and the
-//! conversion from the originals.
+//! The published data sets of problems and experiments: a table of their files, a check of a data
+//! folder, and the conversion from the originals.
 //!
 //! docs/data.md describes sources, licences and columns.
 
@@ -8,6 +8,7 @@ mod convert;
 mod mat;
 mod numbers;
 mod pickle;
+mod rdata;
 mod split;
 
 pub use check::{FileState, SetReport, SetState, check};
@@ -16,19 +17,19 @@ pub use convert::{Conversion, ConvertedFile, OriginalError, conversions};
 use std::path::Path;
 
 use crate::table::DataError;
-use crate::{cnn_records, landmine, landmine_grid, payoff_functions};
+use crate::{cnn_records, emails, landmine, landmine_grid, patients, payoff_functions};
 
-/// The numbers of shared features for which the authors' draws are read.
+/// Numbers of shared features with stored draws of the authors.
 const FEATURE_COUNTS: [usize; 4] = [50, 100, 150, 200];
 
 /// A data set of the layout.
 #[derive(Clone, Debug)]
 pub struct DataSet {
-    /// The name by which commands and experiments know it.
+    /// The name in commands and experiments.
     pub name: &'static str,
-    /// One line: the contents.
+    /// The contents in one line.
     pub about: &'static str,
-    /// The files that are read, in order.
+    /// The files in reading order.
     pub files: Vec<DataFile>,
 }
 
@@ -40,7 +41,7 @@ pub struct DataFile {
     content: Content,
 }
 
-/// The content of a file, by which it is checked.
+/// The content of a file, which determines its check.
 #[derive(Clone, Copy, Debug)]
 enum Content {
     Landmine,
@@ -51,7 +52,9 @@ enum Content {
     CnnObservations,
     CnnInitializations,
     Payoffs,
-    /// The columns that an experiment shows beside its own figures.
+    Patients,
+    Emails,
+    /// Columns that an experiment shows next to its own figures.
     Figures(&'static [(&'static str, Kind)]),
 }
 
@@ -61,7 +64,7 @@ enum Kind {
     Text,
     Whole,
     Number,
-    /// A number, or nothing.
+    /// A number, or empty.
     Optional,
 }
 
@@ -104,6 +107,16 @@ pub fn data_sets() -> Vec<DataSet> {
             name: "r2b2-synthetic",
             about: "payoff functions of ten synthetic games, 100 x 100 actions each",
             files: games.collect(),
+        },
+        DataSet {
+            name: "pima",
+            about: "diabetes among 768 Pima women, by eight measurements",
+            files: vec![file(patients::PATIENTS.file, Content::Patients)],
+        },
+        DataSet {
+            name: "spam",
+            about: "4601 e-mails by 57 frequencies and lengths, spam or not",
+            files: vec![file(emails::EMAILS.file, Content::Emails)],
         },
         DataSet {
             name: "official-results",
@@ -162,29 +175,31 @@ pub fn data_sets() -> Vec<DataSet> {
     ]
 }
 
-/// Ends of the authors' runs of FTS, RGPE and TAF (FTS Fig. 2a), within the data folder.
+/// Final values of the authors' runs of FTS, RGPE and TAF (FTS Fig. 2a), within the data folder.
 pub const FTS_SUMMARY: &str = "official-results/fts_landmine_summary.csv";
-/// Curves of the same (FTS Fig. 3a).
+/// Curves of the same runs (FTS Fig. 3a).
 pub const FTS_CURVES: &str = "official-results/fts_landmine_fig3a_field0_M100.csv";
-/// Ends of the authors' runs of FTS, RGPE and TAF by target (FTS Fig. 5).
+/// Final values of the authors' runs of FTS, RGPE and TAF by target (FTS Fig. 5).
 pub const FTS_TARGETS: &str = "official-results/fts_landmine_summary_by_field.csv";
-/// Ends of the authors' runs of DP-FTS-DE (DP-FTS-DE Fig. 3a).
+/// Final values of the authors' runs of DP-FTS-DE (DP-FTS-DE Fig. 3a).
 pub const DP_ENDS: &str = "official-results/dpftsde_privacy_utility_from_figure.csv";
 /// Curves of distributed Thompson sampling.
 pub const DTS_CURVES: &str = "official-results/distributed_ts_from_figures.csv";
 
-/// The path of a file with the authors' figures, if the data folder has it. Experiments run without.
+/// The path of a file with the authors' figures, if the data folder has it. Experiments run without
+/// it.
 pub fn figures(folder: &Path, file: &str) -> Option<std::path::PathBuf> {
     Some(folder.join(file)).filter(|path| path.exists())
 }
 
-/// The remark of an experiment that shows no figures of the authors, since the data folder lacks the file.
+/// The remark of an experiment without the authors' figures, for a data folder without the file.
 pub fn without_figures(file: &str) -> String {
     format!("The authors' figures are left out: the data folder has no {file} (docs/data.md).")
 }
 
 impl DataFile {
-    /// Reads the file as experiments do, and checks that nothing is missing in it. Returns the number of rows.
+    /// Reads the file as experiments do, and checks that it is complete. Returns the number of
+    /// rows.
     fn rows(&self, folder: &Path) -> Result<usize, DataError> {
         check::rows(folder, &self.path, self.content)
     }

@@ -1,17 +1,18 @@
 //! Numbers as text, in the notation of the programs that wrote the published tables.
 
-/// The shortest digits that read as the same number, as Python's `repr` writes them: `0.5`, `12.0`, `8.5e-05`.
+/// The shortest digits that parse as the same number, as in Python's `repr`: `0.5`, `12.0`,
+/// `8.5e-05`.
 pub(super) fn shortest(value: f64) -> String {
     written(&format!("{value:e}"), 16, true)
 }
 
-/// Ten significant digits, as C's `%.10g` writes them: `0.04401227175`, `12`, `8.5e-05`.
+/// Ten significant digits, as in C's `%.10g`: `0.04401227175`, `12`, `8.5e-05`.
 pub(super) fn ten_digits(value: f64) -> String {
     written(&format!("{value:.9e}"), 10, false)
 }
 
-/// Rewrites `d.ddde±x`: with an exponent of two digits at least where x is below −4 or not below `first_large`, without one
-/// elsewhere; `keeps_point` writes whole numbers with `.0`.
+/// Rewrites `d.ddde±x`: with an exponent of at least two digits if x is below −4 or at least
+/// `first_large`, without an exponent otherwise; `keeps_point` writes whole numbers with `.0`.
 fn written(scientific: &str, first_large: i32, keeps_point: bool) -> String {
     let (mantissa, exponent) = scientific.split_once('e').unwrap_or((scientific, "0"));
     let exponent: i32 = exponent.parse().unwrap_or(0);

@@ -1,14 +1,15 @@
 //! Dictionaries, lists and numpy arrays in a Python pickle of protocol 2 or 3 (CPython's `pickletools` defines the operations).
 //!
-//! A pickle is a program that Python runs. This reader runs none of it: it knows the operations that build plain values and the three
-//! constructors of numpy, and refuses everything else. No kept crate reads numpy's arrays.
+//! A pickle is a program that Python runs. This reader does not run it: it supports the operations
+//! that build plain values and the three constructors of numpy, and refuses everything else. No
+//! maintained crate reads numpy's arrays.
 
 use std::collections::HashMap;
 
-/// A position in the arena of values.
+/// Index in the arena of values.
 type Id = usize;
 
-/// A pickle that was read.
+/// A parsed pickle.
 pub(super) struct Pickle {
     values: Vec<Value>,
     root: Id,
@@ -18,7 +19,7 @@ pub(super) struct Pickle {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Array {
     pub(super) shape: Vec<usize>,
-    /// The last axis runs fastest.
+    /// Values, with the last axis running fastest.
     pub(super) values: Vec<f64>,
 }
 
@@ -29,13 +30,13 @@ enum Value {
     Whole(i64),
     Float(f64),
     Text(String),
-    /// Positions of bytes in the input.
+    /// Range of bytes in the input.
     Bytes(std::ops::Range<usize>),
     Tuple(Vec<Id>),
     List(Vec<Id>),
     Dictionary(Vec<(Id, Id)>),
     Function(Function),
-    /// A numpy type of numbers; true once its byte order is known to be little-endian.
+    /// A numpy type of doubles; true once its byte order is known to be little-endian.
     Doubles(bool),
     Array(Option<Array>),
 }
@@ -50,10 +51,11 @@ enum Function {
 }
 
 impl Pickle {
-    /// Reads a pickle.
+    /// Parses a pickle.
     ///
     /// # Errors
-    /// If the bytes are no such pickle, or build anything beside plain values and arrays of double precision.
+    /// If the bytes are not a supported pickle, or build anything other than plain values and
+    /// arrays of double precision.
     pub(super) fn read(bytes: &[u8]) -> Result<Self, String> {
         let mut reader = Reader {
             bytes,
@@ -75,7 +77,7 @@ impl Pickle {
         Ok(Self { values: reader.values, root })
     }
 
-    /// The whole.
+    /// The root value.
     pub(super) fn root(&self) -> View<'_> {
         View { pickle: self, id: self.root }
     }
@@ -106,7 +108,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// The entry of a dictionary.
+    /// An entry of a dictionary.
     pub(super) fn get(self, key: &str) -> Result<View<'a>, String> {
         let Value::Dictionary(entries) = self.value() else {
             return Err(format!("{}, expected a dictionary with {key:?}", self.kind()));
@@ -145,7 +147,7 @@ impl<'a> View<'a> {
     }
 }
 
-/// The state of a pickle's program.
+/// State of the pickle machine.
 struct Reader<'a> {
     bytes: &'a [u8],
     position: usize,
@@ -153,12 +155,12 @@ struct Reader<'a> {
     stack: Vec<Id>,
     marks: Vec<usize>,
     memo: HashMap<u32, Id>,
-    /// Numbers decoded so far: bytes that stand once are not to be decoded over and over.
+    /// Count of numbers decoded so far; a limit prevents repeated decoding of the same bytes.
     n_decoded: usize,
 }
 
 impl Reader<'_> {
-    /// Carries out one operation; the value of the whole at the end.
+    /// Executes one operation; returns the root value at the end.
     fn step(&mut self) -> Result<Option<Id>, String> {
         let operation = self.take(1)?[0];
         match operation {
@@ -304,7 +306,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// The uppermost value above the last mark.
+    /// The top of the stack above the last mark.
     fn top(&self) -> Result<Id, String> {
         let floor = self.marks.last().copied().unwrap_or(0);
         let top = self.stack.last().copied().filter(|_| self.stack.len() > floor);
@@ -381,7 +383,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Sets the state of the uppermost array or type.
+    /// Sets the state of the array or type on top of the stack.
     fn build(&mut self) -> Result<(), String> {
         let (state, id) = (self.pop()?, self.top()?);
         let state = self.tuple(state)?;
@@ -424,7 +426,7 @@ impl Reader<'_> {
         sizes.ok_or_else(|| "an array without its shape".to_owned())
     }
 
-    /// Finite numbers of double precision from bytes.
+    /// Decodes finite numbers of double precision.
     fn decode(&mut self, kind: Id, bytes: Id) -> Result<Vec<f64>, String> {
         let (Value::Doubles(true), Value::Bytes(range)) = (&self.values[kind], &self.values[bytes])
         else {
@@ -446,7 +448,7 @@ impl Reader<'_> {
 }
 
 const EMPTY: &str = "a value is needed where there is none";
-/// Arguments of a constructor of numpy at most, and axes of an array.
+/// Maximum number of arguments of a numpy constructor, and of axes of an array.
 const MAX_ARGUMENTS: usize = 16;
 
 #[cfg(test)]

@@ -9,10 +9,11 @@ pub(super) struct Halves {
     pub(super) validation: Vec<usize>,
 }
 
-/// Divides the positions of `labels` as scikit-learn's `train_test_split(test_size=0.5, stratify=labels, random_state=0)` does, to
-/// the bit (`preprocess_landmine.py` of the FTS repository).
+/// Splits the positions of `labels` with the same draws as scikit-learn's
+/// `train_test_split(test_size=0.5, stratify=labels, random_state=0)` (`preprocess_landmine.py` of
+/// the FTS repository).
 ///
-/// Both labels must be there, twice each at least.
+/// Each label must occur at least twice.
 pub(super) fn stratified_halves(labels: &[bool]) -> Halves {
     let mut draws = Mt::new(0);
     let classes = [false, true].map(|class| {
@@ -37,8 +38,8 @@ pub(super) fn stratified_halves(labels: &[bool]) -> Halves {
     halves
 }
 
-/// The number of `n` draws that fall on each class: their expectation, rounded down, and one more where the remainder is largest; ties are
-/// broken at random (`_approximate_mode` of scikit-learn).
+/// Divides `n` draws among the classes: the expectation rounded down, plus one for the largest
+/// remainders; ties are broken at random (`_approximate_mode` of scikit-learn).
 fn shares(counts: [usize; 2], n: usize, draws: &mut Mt) -> [usize; 2] {
     let total = (counts[0] + counts[1]) as f64;
     let expected = counts.map(|count| count as f64 / total * n as f64);
@@ -68,14 +69,14 @@ fn shares(counts: [usize; 2], n: usize, draws: &mut Mt) -> [usize; 2] {
     shares
 }
 
-/// numpy's `RandomState.shuffle`.
+/// Reproduces numpy's `RandomState.shuffle`.
 fn shuffle<T>(values: &mut [T], draws: &mut Mt) {
     for last in (1..values.len()).rev() {
         values.swap(last, below_or_at(last, draws));
     }
 }
 
-/// A number from 0 to `largest`: draws are masked, and rejected while they are too large.
+/// Draws a number from 0 to `largest`: draws are masked, and rejected if they are too large.
 fn below_or_at(largest: usize, draws: &mut Mt) -> usize {
     let mask = u32::MAX >> u32::try_from(largest).map_or(0, u32::leading_zeros);
     loop {

@@ -1,21 +1,23 @@
-//! A variational autoencoder of digits: a code of few numbers for each image, and an image for each code.
+//! A variational autoencoder of digits, with a short code for each image and an image for each
+//! code.
 
 use fedbo_streams::{Purpose, Seed};
 
-use crate::digits::{Digit, N_PIXELS};
-use crate::neural::{Adam, Perceptron, Sizes};
+use fedbo_problems::digits::{Digit, N_PIXELS};
+use fedbo_problems::neural::{Adam, Perceptron, Sizes};
 
-/// Passes over the training images.
+/// Number of passes over the training images.
 const N_EPOCHS: u64 = 120;
-/// Images of a step.
+/// Number of images in a step.
 const BATCH_SIZE: usize = 32;
 /// Learning rate of the first epoch; it falls linearly to 0.
 const LEARNING_RATE: f64 = 5e-3;
-/// Hidden units of encoder and decoder.
+/// Number of hidden units in each of encoder and decoder.
 const N_HIDDEN: usize = 96;
 
-/// Encoder and decoder (Kingma & Welling 2014), perceptrons both. The code z n_code of an image x is normal with means m and
-/// variances s², m and ln s² being the encoder's outputs; pixels are σ(y) with the decoder's outputs y at z.
+/// Encoder and decoder (Kingma & Welling 2014), both perceptrons. The code z n_code of an image x
+/// is normal with means m and variances s²; the encoder's outputs are m and ln s². Pixels are σ(y)
+/// with the decoder's outputs y at z.
 #[derive(Clone, Debug)]
 pub(super) struct Autoencoder {
     n_code: usize,
@@ -23,7 +25,7 @@ pub(super) struct Autoencoder {
     decoder: Perceptron,
 }
 
-/// Slopes in the parameters of encoder and decoder.
+/// Slopes with respect to the parameters of encoder and decoder.
 struct Gradients {
     encoder: Vec<f64>,
     decoder: Vec<f64>,
@@ -43,7 +45,8 @@ impl Autoencoder {
         }
     }
 
-    /// Trained to lower the mean of the images' losses, by Adam on mini-batches; see [`Self::add_slopes`].
+    /// Trains an autoencoder: minimizes the mean of the images' losses by Adam on mini-batches; see
+    /// [`Self::add_slopes`].
     pub(super) fn trained(n_code: usize, images: &[Digit], seed: Seed) -> Self {
         let mut model = Self::random(n_code, seed);
         let n_parameters = [&model.encoder, &model.decoder].map(|part| part.parameters.len());
@@ -125,9 +128,10 @@ fn logistic(y: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::digits::digits;
+    use fedbo_problems::digits::digits;
 
-    /// The loss written out with probabilities; its slopes by central differences with steps of 1e-5, of every 41st parameter.
+    /// The loss, written with probabilities; its slopes against central differences with steps of
+    /// 1e-5, for every 41st parameter.
     #[test]
     fn slopes_are_those_of_the_loss() {
         let images = &digits()[..2];

@@ -5,7 +5,7 @@ use super::*;
 /// The game of the thesis, trained once for all tests.
 static GAME: LazyLock<ImageAttack> =
     LazyLock::new(|| ImageAttack::new(ImageAttack::N_CODE, ImageAttack::MAX_CHANGE).unwrap());
-/// The action that moves no code.
+/// The action with a zero move.
 const STAY: [f64; 2] = [0.5, 0.5];
 
 fn random_actions(n: usize, index: u64) -> Vec<[f64; 2]> {
@@ -14,13 +14,13 @@ fn random_actions(n: usize, index: u64) -> Vec<[f64; 2]> {
     (0..n).map(|_| action()).collect()
 }
 
-/// Share of the game's images for which something holds.
+/// Share of the game's images that satisfy a condition.
 fn share(holds: impl Fn(usize) -> bool) -> f64 {
     let n_images = GAME.n_images();
     (0..n_images).filter(|&image| holds(image)).count() as f64 / n_images as f64
 }
 
-/// Of 359 held-out images all but 11 are known; nothing held out is among the images trained on.
+/// All but 11 of 359 held-out images are recognized; no held-out image is in the training set.
 #[test]
 fn the_classifier_knows_most_images_that_it_has_not_seen() {
     let [train, held_out] = split(Seed::new(SEED));
@@ -36,7 +36,8 @@ fn the_classifier_knows_most_images_that_it_has_not_seen() {
     }
 }
 
-/// The mean of images and the directions in which they vary most, by powers of their covariance (orthogonal iteration).
+/// The mean of images and their principal directions, by powers of their covariance (orthogonal
+/// iteration).
 fn principal_components<const N: usize>(
     images: &[Digit],
 ) -> ([f64; N_PIXELS], [[f64; N_PIXELS]; N]) {
@@ -73,14 +74,15 @@ fn principal_components<const N: usize>(
     (mean, directions)
 }
 
-/// The coordinate of an image along a direction from the mean.
+/// The coordinate of an image along a direction, relative to the mean.
 fn part(image: &Digit, mean: &[f64; N_PIXELS], direction: &[f64; N_PIXELS]) -> f64 {
     let centred = image.pixels.iter().zip(mean).map(|(x, m)| x - m);
     centred.zip(direction).map(|(x, d)| x * d).sum()
 }
 
-/// Codes of two numbers keep more of an image that is not trained on than two principal components do: 2.46 of its squared
-/// distance from what is decoded are left, where the components leave 3.4. Codes are about as large as their prior.
+/// Codes of two numbers keep more of a held-out image than two principal components do: the squared
+/// distance between the image and its decoding is 2.46 on average, against 3.4 for the components.
+/// Codes are about as large as their prior.
 #[test]
 fn two_numbers_of_code_say_more_than_two_principal_components() {
     let [train, held_out] = split(Seed::new(SEED));
@@ -104,7 +106,8 @@ fn two_numbers_of_code_say_more_than_two_principal_components() {
     assert!(squares.iter().all(|square| (0.6..1.3).contains(square)), "{squares:?}");
 }
 
-/// An action is a move of the code between −2 and 2; what is decoded replaces a pixel as far as ε lets it.
+/// An action is a move of the code between −2 and 2; the decoded pixel replaces the old one within
+/// ±ε.
 #[test]
 fn changes_are_decoded_and_clipped() {
     let game = &*GAME;
@@ -129,7 +132,8 @@ fn changes_are_decoded_and_clipped() {
     assert!(n_clipped > 1000 && n_free > 1000, "{n_clipped} {n_free}");
 }
 
-/// The defender changes what the attacker has made: with one network and one formula for both, written out.
+/// The defender changes the attacker's result; both use the same networks and formula, written out
+/// here.
 #[test]
 fn the_defender_moves_after_the_attacker() {
     let game = &*GAME;
@@ -155,8 +159,9 @@ fn the_defender_moves_after_the_attacker() {
     }
 }
 
-/// An attack that moves no code leaves what most images are taken for; one of 20 random attacks changes that of about 71 %. When
-/// nobody may change a pixel by more than 0.01, nothing succeeds.
+/// A zero-move attack does not change the classification of most images. With 20 random attacks,
+/// about 71 % of the images are misclassified by at least one. With changes of at most 0.01 per
+/// pixel, no attack succeeds.
 #[test]
 fn some_attack_succeeds_against_most_undefended_images() {
     let game = &*GAME;
@@ -178,8 +183,9 @@ fn some_attack_succeeds_against_most_undefended_images() {
     assert!(searched(&small) < 0.02);
 }
 
-/// Among 20 random actions each, the attacker has one that beats all of the defender's in about a quarter of the images, and the
-/// defender one that beats all of the attacker's in about half: neither side always wins.
+/// With 20 random actions each, the attacker has one that beats all of the defender's in about a
+/// quarter of the images, and the defender one that beats all of the attacker's in about half:
+/// neither side always wins.
 #[test]
 fn images_are_open_or_won_by_either_side() {
     let game = &*GAME;
@@ -204,7 +210,7 @@ fn images_are_open_or_won_by_either_side() {
     assert!((5..35).contains(&open), "{open}");
 }
 
-/// Training is always alike, and does not depend on ε.
+/// Training is deterministic, and does not depend on ε.
 #[test]
 fn an_outcome_is_a_function_of_image_and_actions() {
     let again = ImageAttack::new(2, 0.1).unwrap();
@@ -220,8 +226,8 @@ fn an_outcome_is_a_function_of_image_and_actions() {
     }
 }
 
-/// Against the whole table of outcomes of 12 attacks and 12 defences: an image is contested where no row is all successes and no
-/// column all failures. All three kinds occur.
+/// Against the whole table of outcomes of 12 attacks and 12 defences: an image is contested if no
+/// row is all successes and no column all failures. All three kinds occur.
 #[test]
 fn contested_images_are_those_where_no_action_always_wins() {
     let seed = Seed::new(5);

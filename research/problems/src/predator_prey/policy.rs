@@ -2,15 +2,16 @@
 
 use super::world::{N_AGENTS, PUSHES, Vector};
 
-/// Numbers that predator 1, predator 2 and prey see.
+/// Length of the observations of predator 1, predator 2 and prey.
 const N_SEEN: [usize; N_AGENTS] = [14, 14, 12];
-/// Numbers that a policy gives: none, right, left, up, down.
+/// Number of outputs of a policy: none, right, left, up, down.
 const N_MOVES: usize = 5;
-/// Parameters of each player's policy.
+/// Number of parameters of each player's policy.
 pub(super) const N_PARAMETERS: [usize; N_AGENTS] =
     [N_SEEN[0] + N_MOVES, N_SEEN[1] + N_MOVES, N_SEEN[2] + N_MOVES];
 
-/// The matrix u vᵀ that maps what a player sees to its five numbers, and the force of its push.
+/// The matrix u vᵀ, which maps an observation to a player's five numbers, and the force of its
+/// push.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Policy {
     /// u, entries in `[−1,1]`.
@@ -20,7 +21,7 @@ pub(super) struct Policy {
 }
 
 impl Policy {
-    /// The policy of an action in `[0,1]^d`; else what is wrong with the action.
+    /// Creates the policy of an action in `[0,1]^d`; the error describes an invalid action.
     pub(super) fn new(player: usize, action: &[f64]) -> Result<Self, String> {
         let name = ["predator 1", "predator 2", "the prey"][player];
         let (found, n_parameters) = (action.len(), N_PARAMETERS[player]);
@@ -38,7 +39,7 @@ impl Policy {
         })
     }
 
-    /// The force with which a player that sees `seen` pushes itself.
+    /// The player's own push, given its observation `seen`.
     pub(super) fn force(&self, seen: &[f64]) -> Vector {
         let strength: f64 = seen.iter().zip(&self.weights).map(|(s, u)| s * u).sum();
         self.direction.map(|part| strength * part)

@@ -4,7 +4,7 @@ use super::world::{N_AGENTS, PREY, World};
 
 /// The prey is outside beyond this distance from the middle, in x or in y.
 const BOUNDARY: f64 = 1.0;
-/// The prey's penalty begins here.
+/// The prey's penalty starts at this coordinate.
 const PENALTY_START: f64 = 0.9;
 /// The highest penalty for one of the two axes.
 const HIGHEST_PENALTY: f64 = 10.0;
@@ -12,7 +12,8 @@ const HIGHEST_PENALTY: f64 = 10.0;
 const TOUCH: f64 = 10.0;
 /// The reward for a unit of distance between a predator and the prey in a step.
 const DISTANCE_WEIGHT: f64 = 0.1;
-/// A predator this far from the prey earns nothing: the diagonal of the square inside the boundary.
+/// A predator at this distance from the prey or beyond earns nothing: the diagonal of the square
+/// inside the boundary.
 const FAR: f64 = 2.0 * std::f64::consts::SQRT_2 * BOUNDARY;
 
 /// Returns true if the prey is beyond the boundary.
@@ -21,7 +22,8 @@ pub(super) fn prey_is_outside(world: &World) -> bool {
     position.iter().any(|part| part.abs() > BOUNDARY)
 }
 
-/// The rewards of predator 1, predator 2 and prey for a step that ends in `world`. With d_i the distance of predator i:
+/// The rewards of predator 1, predator 2 and prey for a step that ends in `world`. With the
+/// distance d_i of predator i:
 ///
 /// both predators: Σ_i (0.1 max(2√2 − d_i, 0) + 10 [i touches]) if the prey is inside, else 0;
 /// prey: Σ_i (0.1 d_i − 10 [i touches]) − penalty(|x|) − penalty(|y|).
@@ -41,8 +43,8 @@ pub(super) fn rewards(world: &World) -> [f64; N_AGENTS] {
     [predators, predators, prey]
 }
 
-/// The prey's penalty for being `x` from the middle along an axis: 0 up to 0.9, then 10 (x − 0.9) up to 1, then
-/// min(exp(2x − 2), 10).
+/// The prey's penalty at distance `x` from the middle along an axis: 0 up to 0.9, then 10 (x − 0.9)
+/// up to 1, then min(exp(2x − 2), 10).
 fn penalty(x: f64) -> f64 {
     if x < PENALTY_START {
         0.0
@@ -63,7 +65,8 @@ mod tests {
         World { agents, obstacles: [[0.5, 0.5], [-0.5, 0.5]] }
     }
 
-    /// Continuous at 0.9 and at 1, where both formulas give 1; the highest is reached at 1 + ln(10)/2.
+    /// Continuous at 0.9 and at 1, where both formulas give 1; the maximum is reached at 1 +
+    /// ln(10)/2.
     #[test]
     fn the_penalty_is_that_of_the_scenario_at_its_breakpoints() {
         let cap = 1.0 + 10.0_f64.ln() / 2.0;
@@ -93,7 +96,8 @@ mod tests {
         assert!((prey - 0.2).abs() < 1e-12);
     }
 
-    /// A predator that touches earns both 10 and costs the prey 10; two that touch, twice that. One just apart, nothing.
+    /// A touching predator earns both predators 10 and costs the prey 10; two touches, twice that.
+    /// Just apart, nothing.
     #[test]
     fn touches_are_counted_one_by_one() {
         let reach = SIZES[0] + SIZES[PREY];
@@ -107,7 +111,8 @@ mod tests {
         assert!((both[2] + 20.0 - 2.0 * 0.1 * reach).abs() < 1e-6, "{both:?}");
     }
 
-    /// Beyond the boundary in x or in y predators earn nothing, even when they touch; a predator far away costs nothing.
+    /// Beyond the boundary in x or in y predators earn nothing, even if they touch; a distant
+    /// predator costs nothing.
     #[test]
     fn predators_earn_only_while_the_prey_is_inside() {
         for place in [[1.001, 0.0], [0.2, -1.001]] {

@@ -16,7 +16,7 @@ fn action(parameters: &[f64]) -> Vec<f64> {
     action.collect()
 }
 
-/// Actions whose policies do nothing.
+/// Actions of idle policies.
 fn idle() -> Actions {
     N_PARAMETERS.map(|d| vec![0.5; d]).to_vec()
 }
@@ -40,10 +40,12 @@ fn all_actions_together_have_55_dimensions() {
     assert_eq!(dims.iter().sum::<usize>(), 55);
 }
 
-/// Against 50 steps and rewards of the particle environment's own code: `core.py` and `simple_tag.py` as PettingZoo 1.24.3 has
-/// them, with two adversaries, `shape = True` and velocities moved before positions, as in Lowe et al.'s version. Policies are
-/// sin(1 + k² + 7i), with the prey's u scaled by 0.3 and its weights of its own position set to −1 and −0.8. The prey stays
-/// inside and is touched in four steps. The environment's predators earn less by 0.1·2·2√2 a step.
+/// Against 50 steps and rewards of the particle environment's own code: `core.py` and
+/// `simple_tag.py` of PettingZoo 1.24.3, with two adversaries, `shape = True`, and velocities
+/// updated before positions, as in Lowe et al.'s version. Policies are sin(1 + k² + 7i), with the
+/// prey's u scaled by 0.3 and its weights of its own position set to −1 and −0.8. The prey stays
+/// inside and is touched in four steps. The environment's predators earn less by 0.1·2·2√2 per
+/// step.
 #[test]
 fn an_episode_is_that_of_the_particle_environment() {
     let wave = |k: usize, player: usize| (1.0 + (k * k + 7 * player) as f64).sin();
@@ -108,7 +110,7 @@ fn an_outcome_is_a_function_of_actions_and_run() {
     }
 }
 
-/// Each of the five begins in a world of its own.
+/// Each of the five episodes starts in its own world.
 #[test]
 fn an_outcome_is_the_mean_of_five_episodes() {
     for (run, actions) in (0..).zip(random_actions(5)) {
@@ -128,8 +130,8 @@ fn an_outcome_is_the_mean_of_five_episodes() {
     }
 }
 
-/// Payoffs are returns on their ranges, cut at both ends; both predators are paid the same. The first of a policy's five numbers
-/// changes nothing; each other parameter does.
+/// Payoffs are returns scaled by their ranges and clipped at both ends; both predators get the
+/// same. The first of a policy's five numbers has no effect; every other parameter has one.
 #[test]
 fn payoffs_are_scaled_returns() {
     let mut n_cut = [0; 2];
@@ -156,8 +158,8 @@ fn payoffs_are_scaled_returns() {
     }
 }
 
-/// A player that does nothing stays where it began, unless it began in contact. Where all stay, each step pays the
-/// same.
+/// An idle player stays at its initial position, unless it starts in contact. If all stay, every
+/// step has the same rewards.
 #[test]
 fn idle_players_are_paid_for_where_they_began() {
     let actions = idle();
@@ -180,8 +182,8 @@ fn idle_players_are_paid_for_where_they_began() {
     assert!(n_free > 3, "{n_free}");
 }
 
-/// A prey that pushes itself back to the middle stays inside, one that pushes itself away does not: of all the other's
-/// actions none makes up for that, which is why the thesis calls such actions dominated.
+/// A prey that pushes itself back to the middle stays inside, one that pushes itself away does not.
+/// None of the predators' actions compensates for that, so the thesis calls such actions dominated.
 #[test]
 fn a_prey_that_leaves_is_worse_off_against_all_predators() {
     let (mut stays, mut leaves) = (0.0, 0.0);
@@ -199,7 +201,8 @@ fn a_prey_that_leaves_is_worse_off_against_all_predators() {
     assert!(stays < 0.1 && leaves > 0.7, "{stays} {leaves}");
 }
 
-/// Predators that swap places and policies pay the same to a prey whose weights of their two places are swapped too.
+/// Predators that swap positions and policies give the same rewards to a prey with swapped weights
+/// of their two positions.
 #[test]
 fn predators_are_alike() {
     for (index, actions) in (0..).zip(random_actions(20)) {

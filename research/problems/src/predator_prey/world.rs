@@ -1,21 +1,23 @@
-//! Discs that push themselves over a plane and bounce off each other: the particle world, and a step of time.
+//! Discs that push themselves over a plane and bounce off each other: the particle world, and its
+//! time step.
 //!
 //! # The equations
 //!
-//! Agent i has mass 1, radius s_i, position p_i and velocity v_i. Obstacles are discs of radius 0.2 that stay where they are.
-//! Two discs whose centres are d apart push each other away along the line of their centres with the force
+//! Agent i has mass 1, radius s_i, position p_i and velocity v_i. Obstacles are fixed discs of
+//! radius 0.2. Two discs with centres at distance d push each other away along the line of their
+//! centres with the force
 //!
 //! F(d) = c k ln(1 + exp((s_i + s_j − d)/k)),   c = 100, k = 1e-3
 //!
-//! which is c times the depth of their overlap, rounded off over the margin k. A step of h = 0.1 is
+//! which is c times the depth of their overlap, smoothed over the margin k. A step of h = 0.1 is
 //!
 //! v_i ← 0.75 v_i + h (own push + forces of contact),   shortened to the maximal speed,   then   p_i ← p_i + h v_i
 //!
 //! with all forces taken at the old positions.
 //!
-//! Reference: Lowe et al. 2017, "Multi-Agent Actor-Critic for Mixed Cooperative-Competitive Environments", and its particle
-//! environment's scenario "simple tag"; here with two predators. Deviation: discs whose centres coincide push in no direction,
-//! where the environment divides by zero.
+//! Reference: Lowe et al. 2017, "Multi-Agent Actor-Critic for Mixed Cooperative-Competitive
+//! Environments", and its particle environment's scenario "simple tag"; here with two predators.
+//! Deviation: discs with coinciding centres exert no force, where the environment divides by zero.
 
 use fedbo_streams::Stream;
 
@@ -27,7 +29,7 @@ pub(super) const PREY: usize = 2;
 pub(super) const N_OBSTACLES: usize = 2;
 /// Radius of each agent.
 pub(super) const SIZES: [f64; N_AGENTS] = [0.075, 0.075, 0.05];
-/// Force of each agent's push of length 1.
+/// Force of each agent for a push of length 1.
 pub(super) const PUSHES: [f64; N_AGENTS] = [3.0, 3.0, 4.0];
 /// Maximal speed of each agent.
 pub(super) const MAX_SPEEDS: [f64; N_AGENTS] = [1.0, 1.0, 1.3];
@@ -39,14 +41,14 @@ pub(super) const STEP: f64 = 0.1;
 const DAMPING: f64 = 0.25;
 /// Force c per depth of overlap.
 const CONTACT_FORCE: f64 = 100.0;
-/// Width k over which the force of contact sets in.
+/// Width k of the transition of the contact force.
 const CONTACT_MARGIN: f64 = 1e-3;
 /// Agents start in the square of this half-width.
 const AGENT_SPREAD: f64 = 1.0;
-/// Obstacles stand in the square of this half-width.
+/// Obstacles are placed in the square of this half-width.
 const OBSTACLE_SPREAD: f64 = 0.9;
 
-/// A place, a velocity or a force in the plane.
+/// A position, a velocity or a force in the plane.
 pub(super) type Vector = [f64; 2];
 
 /// The position and the velocity of an agent.
@@ -58,7 +60,7 @@ pub(super) struct Body {
     pub(super) velocity: Vector,
 }
 
-/// All that moves or stands.
+/// State of all agents and obstacles.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct World {
     /// Predator 1, predator 2, prey.
@@ -77,7 +79,7 @@ impl World {
         Self { agents, obstacles }
     }
 
-    /// The world one step later, when agent i pushes itself with `forces[i]`.
+    /// The world one step later, if agent i pushes itself with `forces[i]`.
     pub(super) fn after(&self, forces: &[Vector; N_AGENTS]) -> Self {
         let mut next = *self;
         for (i, body) in next.agents.iter_mut().enumerate() {
@@ -98,7 +100,7 @@ impl World {
         next
     }
 
-    /// The forces of all other discs on agent i together.
+    /// Sum of the forces of all other discs on agent i.
     fn total_contact_force(&self, i: usize) -> Vector {
         let others = (0..N_AGENTS).filter(|&j| j != i);
         let others = others.map(|j| (self.agents[j].position, SIZES[j]));
@@ -119,9 +121,9 @@ impl World {
         self.distance(i, j) < SIZES[i] + SIZES[j]
     }
 
-    /// Returns the observation of agent i: its velocity, its position, then relative to its own position those of the
-    /// obstacles and of the other agents, and for a predator the prey's velocity: 14 numbers for a predator, 12 for the
-    /// prey.
+    /// Returns the observation of agent i: its velocity and its position, then the positions of the
+    /// obstacles and of the other agents relative to its own, and for a predator the prey's
+    /// velocity. It has 14 numbers for a predator, 12 for the prey.
     pub(super) fn observation_of(&self, i: usize) -> Vec<f64> {
         let Body { position, velocity } = self.agents[i];
         let others = (0..N_AGENTS).filter(|&j| j != i);
@@ -136,7 +138,8 @@ impl World {
     }
 }
 
-/// The force on a disc from another whose centre lies at −`apart` from its own, when they touch at distance `reach`.
+/// The force on a disc from another disc at −`apart`, relative to the first; `reach` is the sum of
+/// their radii.
 fn contact(apart: Vector, reach: f64) -> Vector {
     let distance = length(apart);
     if distance <= 0.0 {

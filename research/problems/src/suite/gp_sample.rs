@@ -1,4 +1,4 @@
-//! A function drawn from a Gaussian process over few coordinates at a time, with its minimum.
+//! A function drawn from a Gaussian process over blocks of few coordinates, with its minimum.
 
 use std::f64::consts::TAU;
 
@@ -8,9 +8,9 @@ use fedbo_streams::Stream;
 use super::BOX;
 use super::transform::dot;
 
-/// Random features of a block.
+/// Number of random features of a block.
 const N_FEATURES: usize = 200;
-/// Points of the search for a block's minimum, and how many of the best are refined.
+/// Number of points in the search for a block's minimum, and number of best points to refine.
 const N_SEARCHED: usize = 4096;
 const N_REFINED: usize = 24;
 
@@ -23,13 +23,15 @@ pub(super) enum Smoothness {
     Rough,
 }
 
-/// A sum of draws of a GP, each over a block of at most three coordinates (two if rough), less its minimum.
+/// A sum of draws of a GP, each over a block of at most three coordinates (two if rough), minus its
+/// minimum.
 ///
 /// g(x) = Σ_b √(2/M) Σ_m w_m cos(ω_m·x_b + φ_m),   w ~ N(0, 1),   φ ~ U(0, 2π)
 ///
-/// ω follows the spectral density of the kernel: N(0, ℓ⁻² I), and for Matérn's the t distribution with 2ν degrees of freedom (Rahimi
-/// and Recht 2007). Blocks have no coordinate in common, so that the minimum is the sum of theirs, which can be found by a dense search:
-/// few coordinates at a time matter together, as is common in tuning.
+/// ω follows the spectral density of the kernel: N(0, ℓ⁻² I), and for Matérn's the t distribution
+/// with 2ν degrees of freedom (Rahimi and Recht 2007). Blocks are disjoint, so the minimum is the
+/// sum of the blocks' minima, which a dense search can find. Interactions of few coordinates are
+/// common in tuning.
 #[derive(Clone, Debug)]
 pub(super) struct GpSample {
     blocks: Vec<Block>,
@@ -45,7 +47,7 @@ struct Block {
 }
 
 impl GpSample {
-    /// A draw in `dim` coordinates, and the point of its minimum.
+    /// A draw in `dim` coordinates, and its minimizer.
     pub(super) fn draw(
         dim: usize,
         smoothness: Smoothness,
@@ -61,7 +63,7 @@ impl GpSample {
         let mut blocks = Vec::with_capacity(n_blocks);
         let (mut minimiser, mut minimum) = (vec![0.0; dim], 0.0);
         for index in 0..n_blocks {
-            // Sizes differ by one at most.
+            // Sizes differ by at most one.
             let coordinates = order[index * dim / n_blocks..(index + 1) * dim / n_blocks].to_vec();
             let block = Block::draw(coordinates, smoothness, lengthscale, stream);
             let (x, value) = block.minimum(stream.bits());
@@ -74,7 +76,7 @@ impl GpSample {
         (Self { blocks, minimum }, minimiser)
     }
 
-    /// The value less the minimum.
+    /// The value minus the minimum.
     pub(super) fn gap(&self, x: &[f64]) -> f64 {
         let value: f64 = self
             .blocks
@@ -129,7 +131,8 @@ impl Block {
         value
     }
 
-    /// The minimum over the box and its point: the best of a dense Sobol sequence, the best points refined by L-BFGS.
+    /// The minimum over the box and its minimizer: the best points of a dense Sobol sequence are
+    /// refined by L-BFGS.
     fn minimum(&self, seed: u32) -> (Vec<f64>, f64) {
         let dim = self.coordinates.len();
         let points = sobol(dim, N_SEARCHED, seed);
@@ -156,7 +159,8 @@ impl Block {
                 start,
                 &options,
             );
-            // A sum of cosines has a finite value and gradient everywhere, so that the search never fails.
+            // A sum of cosines has a finite value and gradient everywhere, so the search never
+            // fails.
             let Ok(end) = ended else { continue };
             let value = self.value(&end.x);
             if value < best.0 {

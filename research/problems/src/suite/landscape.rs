@@ -1,8 +1,8 @@
-//! Functions of the box with minimum 0 at a known point: the formulas behind the suite's names.
+//! Functions on the box with minimum 0 at a known point: the formulas behind the suite's names.
 //!
-//! Numbers f1 to f24 are those of Hansen, Finck, Ros and Auger (2009), "Real-parameter black-box optimization benchmarking 2009:
-//! noiseless functions definitions", INRIA research report RR-6829. Optima stand anywhere in the box here, and there is no penalty
-//! outside of it.
+//! Numbers f1 to f24 are those of Hansen, Finck, Ros and Auger (2009), "Real-parameter black-box
+//! optimization benchmarking 2009: noiseless functions definitions", INRIA research report RR-6829.
+//! Here optima may be anywhere in the box, and there is no penalty outside of it.
 
 use std::f64::consts::{PI, TAU};
 
@@ -12,16 +12,17 @@ use super::BOX;
 use super::gp_sample::{GpSample, Smoothness};
 use super::transform::{Rotation, asymmetry, conditioning, dot, oscillation, place};
 
-/// Points over whose values the typical one is the median.
+/// Number of points for the typical value, which is a median.
 const N_TYPICAL: usize = 1001;
-/// Peaks of [`Form::Peaks`].
+/// Number of peaks of [`Form::Peaks`].
 const N_PEAKS: usize = 21;
-/// Terms of Weierstrass' function.
+/// Number of terms of Weierstrass' function.
 const N_WAVES: i32 = 12;
 /// The centre of the better funnel of [`Form::DoubleFunnel`] in its own coordinates.
 const FUNNEL: f64 = 2.5;
 
-/// A formula, with x the point, x* that of the minimum, R and Q random rotations and Λ^α a diagonal from 1 to √α.
+/// A formula, with the point x, the minimizer x*, random rotations R and Q, and a diagonal Λ^α from
+/// 1 to √α.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Form {
     /// Σ z_i², z = x − x* (f1).
@@ -33,7 +34,8 @@ pub(super) enum Form {
     },
     /// √(Σ |z_i|^(2 + 4i/(d − 1))), z = R (x − x*) (f14).
     DifferentPowers,
-    /// T_osz(Σ (s_i z_i)²)^0.9, z = Q Λ^10 R (x − x*), s_i = 100 where z_i x*_i > 0 and 1 elsewhere (f6).
+    /// T_osz(Σ (s_i z_i)²)^0.9, z = Q Λ^10 R (x − x*), s_i = 100 if z_i x*_i > 0 and 1 otherwise
+    /// (f6).
     AttractiveSector,
     /// z_1² + 100 √(Σ_{i>1} z_i²), z = Q Λ^10 R (x − x*) (f13).
     SharpRidge,
@@ -42,11 +44,11 @@ pub(super) enum Form {
         /// True if x − x* is rotated.
         is_rotated: bool,
     },
-    /// max(|ẑ_1|/10⁴, Σ 100^(i/(d − 1)) z_i²)/10, ẑ = Λ^10 R (x − x*), z = Q of ẑ rounded: to whole numbers where |ẑ_i| > 0.5, to tenths
-    /// elsewhere (f7).
+    /// max(|ẑ_1|/10⁴, Σ 100^(i/(d − 1)) z_i²)/10, ẑ = Λ^10 R (x − x*), z = Q of ẑ rounded: to whole
+    /// numbers if |ẑ_i| > 0.5, to tenths otherwise (f7).
     StepEllipsoid,
     /// Σ 10^(i/(d − 1)) z_i² + Σ_k J_k [u_k·(x − x*) > b_k], z = R (x − x*): 2d half-spaces with random directions u_k, distances
-    /// b_k ~ U(0.5, 4) and heights J_k ~ 10 d U(0.2, 0.8), none of which holds x*.
+    /// b_k ~ U(0.5, 4) and heights J_k ~ 10 d U(0.2, 0.8); none contains x*.
     Cliffs,
     /// 10 (d − Σ cos 2πz_i) + |z|², z = R Λ^10 Q T_asy(T_osz(R (x − x*))), β = 0.2 (f15).
     Rastrigin,
@@ -56,23 +58,23 @@ pub(super) enum Form {
     GriewankValley,
     /// 10 (d⁻¹ Σ_i Σ_k 2⁻ᵏ cos(2π 3ᵏ (z_i + ½)) − f0)³, f0 = Σ_k 2⁻ᵏ cos π3ᵏ, z = R Λ^0.01 Q T_osz(R (x − x*)) (f16).
     Weierstrass,
-    /// T_osz(10 − max_k w_k exp(−(x − y_k)ᵀ Rᵀ C_k R (x − y_k)/(2d)))², 21 peaks y_k of which x* has height w = 10 and the others 1.1 to 9.1
-    /// (f21 and f22).
+    /// T_osz(10 − max_k w_k exp(−(x − y_k)ᵀ Rᵀ C_k R (x − y_k)/(2d)))², 21 peaks y_k: x* has height
+    /// w = 10 and the others 1.1 to 9.1 (f21 and f22).
     Peaks,
     /// min(Σ (x̂_i − µ)², d + s Σ (x̂_i − µ')²) + 10 (d − Σ cos 2πz_i), µ = 2.5, s = 1 − 1/(2√(d + 20) − 8.2), µ' = −√((µ² − 1)/s),
     /// x̂_i = µ + 2 sign(x*_i) (x_i − x*_i), z = Q Λ^100 R (x̂ − µ): the wider funnel is not the better one (f24).
     DoubleFunnel,
-    /// A draw of a GP less its minimum, see [`GpSample`].
+    /// A draw of a GP minus its minimum, see [`GpSample`].
     GpSample(Smoothness),
 }
 
-/// A form with its draws: minimum 0 at `optimum`, 1 at a typical point.
+/// A form with its random parts: minimum 0 at `optimum`, 1 at a typical point.
 #[derive(Clone, Debug)]
 pub(super) struct Landscape {
     form: Form,
-    /// The coordinates of the box that matter.
+    /// The coordinates of the box that have an effect.
     active: Vec<usize>,
-    /// x*, of the active coordinates.
+    /// x*, in the active coordinates.
     optimum: Vec<f64>,
     /// R and Q.
     rotations: [Rotation; 2],
@@ -81,7 +83,7 @@ pub(super) struct Landscape {
     typical: f64,
 }
 
-/// The draws that only one form has.
+/// Random parts that are specific to a form.
 #[derive(Clone, Debug)]
 enum Parts {
     None,
@@ -109,8 +111,8 @@ struct Cliff {
 }
 
 impl Landscape {
-    /// A landscape over the coordinates `active` with its minimum at `optimum`, a number for each of them. Draws of a GP have their
-    /// minimum where it falls.
+    /// Draws a landscape over the coordinates `active` with its minimum at `optimum`, which has a
+    /// number for each of them. The minimum of a GP draw is at a random point instead.
     pub(super) fn draw(
         form: Form,
         active: Vec<usize>,
@@ -150,12 +152,12 @@ impl Landscape {
         drawn
     }
 
-    /// x*, of the active coordinates.
+    /// x*, in the active coordinates.
     pub(super) fn optimum(&self) -> &[f64] {
         &self.optimum
     }
 
-    /// The coordinates that matter.
+    /// The coordinates that have an effect.
     pub(super) fn active(&self) -> &[usize] {
         &self.active
     }
@@ -241,7 +243,8 @@ impl Landscape {
             (Form::Weierstrass, _) => {
                 let z: Vec<f64> = r.times(&offset).into_iter().map(oscillation).collect();
                 let z = r.times(&stretched(q.times(&z), 0.01));
-                // cos(2π 3ᵏ (z + ½)) − cos(π 3ᵏ) = 1 − cos(2π 3ᵏ z), as 3ᵏ is odd: no digits are lost near the minimum.
+                // cos(2π 3ᵏ (z + ½)) − cos(π 3ᵏ) = 1 − cos(2π 3ᵏ z), because 3ᵏ is odd: no digits
+                // are lost near the minimum.
                 let wave = |z: &f64| -> f64 {
                     let term = |k: i32| (1.0 - (TAU * 3_f64.powi(k) * z).cos()) / 2_f64.powi(k);
                     (0..N_WAVES).map(term).sum()
@@ -258,7 +261,7 @@ impl Landscape {
                 let funnels = dot(&from_best, &from_best).min(d as f64 + s * from_other);
                 funnels + waves(&q.times(&stretched(r.times(&from_best), 100.0)))
             }
-            // The sphere; the other pairs of a form and the parts of another are never drawn.
+            // The sphere; other combinations of a form and parts are never drawn.
             _ => dot(&offset, &offset),
         }
     }
@@ -282,7 +285,8 @@ fn waves(z: &[f64]) -> f64 {
     20.0 * z.iter().map(|z| (PI * z).sin().powi(2)).sum::<f64>()
 }
 
-/// (z_i² − z_{i+1})² and (z_i − 1)² for z = max(1, √d/8) v + 1, in v, so that no digits are lost near the minimum.
+/// (z_i² − z_{i+1})² and (z_i − 1)² for z = max(1, √d/8) v + 1, computed from v so that no digits
+/// are lost near the minimum.
 fn valley_terms(v: &[f64]) -> impl Iterator<Item = (f64, f64)> {
     let scale = ((v.len() as f64).sqrt() / 8.0).max(1.0);
     v.windows(2).map(move |pair| {
@@ -293,7 +297,7 @@ fn valley_terms(v: &[f64]) -> impl Iterator<Item = (f64, f64)> {
 
 fn peaks(optimum: &[f64], rotation: &Rotation, stream: &mut Stream) -> Vec<Peak> {
     let d = optimum.len();
-    // Condition numbers of all but the best, from 1 to 10⁶ in random order.
+    // Condition numbers of all but the best peak, from 1 to 10⁶ in random order.
     let n_others = N_PEAKS - 1;
     let mut numbers: Vec<f64> =
         (0..n_others).map(|k| 1e3_f64.powf(2.0 * place(k, n_others))).collect();

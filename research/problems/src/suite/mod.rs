@@ -1,7 +1,8 @@
 //! The suite: black-box functions with known minima, each generated from a name and a seed.
 //!
-//! A function is a shape in a number of dimensions, such as `ellipsoid-5d`. A seed draws an instance: where the minimum is, rotations,
-//! condition numbers, peaks, noise. Start at [`suite`], then [`SuiteEntry::instance`].
+//! A function is a shape in a number of dimensions, such as `ellipsoid-5d`. A seed draws an
+//! instance: position of the minimum, rotations, condition numbers, peaks, noise. Start at
+//! [`suite`], then [`SuiteEntry::instance`].
 
 mod gp_sample;
 mod landscape;
@@ -22,23 +23,23 @@ use transform::widened;
 const BOX: [f64; 2] = [-5.0, 5.0];
 /// Minima lie within this distance of the box's centre, in each coordinate.
 const OPTIMUM_MAX: f64 = 4.0;
-/// The dimensions of functions of floats.
+/// Dimensions of functions of floats.
 const DIMS: [usize; 4] = [2, 3, 5, 10];
-/// The dimensions of functions of mixed types.
+/// Dimensions of functions of mixed types.
 const MIXED_DIMS: [usize; 3] = [3, 5, 10];
-/// The dimensions of [`suite_high`].
+/// Dimensions of [`suite_high`].
 const HIGH_DIMS: [usize; 2] = [20, 50];
-/// The choices of a category.
+/// Choices of a category.
 const CHOICES: [&str; 4] = ["a", "b", "c", "d"];
-/// Numbers of values of integers, in turn.
+/// Numbers of values of integers, assigned cyclically.
 const LEVELS: [i64; 4] = [16, 4, 31, 8];
 
-/// Functions that are hard for the same reason.
+/// Functions with the same kind of difficulty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SuiteFamily {
     /// Quadratic forms with condition numbers up to 1000.
     Smooth,
-    /// Condition numbers from 10⁴, or sensitivities that differ more the nearer the minimum is.
+    /// Condition numbers from 10⁴, or sensitivities that differ more closer to the minimum.
     IllConditioned,
     /// Slopes that differ by side, and a ridge that is not smooth.
     Asymmetric,
@@ -46,7 +47,7 @@ pub enum SuiteFamily {
     Valley,
     /// Steps and jumps.
     Discontinuous,
-    /// Many minima over a trend that leads to the best.
+    /// Many minima over a trend that leads to the best one.
     Multimodal,
     /// Many minima without such a trend, or with one that misleads.
     WeakStructure,
@@ -54,16 +55,16 @@ pub enum SuiteFamily {
     GaussianProcess,
     /// Some coordinates without effect.
     Irrelevant,
-    /// Values over three or five decades more than their formulas have.
+    /// Values that span three or five decades more than their formulas.
     WideOutput,
     /// Integers and categories.
     Mixed,
-    /// Noise, additive or in proportion to the gap.
+    /// Noise, additive or proportional to the gap.
     Noisy,
 }
 
 impl SuiteFamily {
-    /// Its name in tables.
+    /// The name in tables.
     pub fn name(self) -> &'static str {
         match self {
             Self::Smooth => "smooth",
@@ -82,17 +83,17 @@ impl SuiteFamily {
     }
 }
 
-/// The half of the suite to which a function belongs.
+/// The half of the suite that a function belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SuiteHalf {
-    /// Settings are chosen on it: development looks at this half alone.
+    /// Settings are chosen on this half; development uses this half only.
     Choosing,
-    /// Results are reported on it.
+    /// Results are reported on this half.
     Reporting,
 }
 
 impl SuiteHalf {
-    /// Its name in tables and files.
+    /// The name in tables and files.
     pub fn name(self) -> &'static str {
         match self {
             Self::Choosing => "choosing",
@@ -101,28 +102,28 @@ impl SuiteHalf {
     }
 }
 
-/// The inputs of a shape.
+/// Input types of a shape.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Inputs {
     /// Floats.
     Floats,
-    /// Floats, of which the first two, or the first alone in two dimensions and the first three in ten, have an effect after a random
-    /// reordering.
+    /// Floats, some without effect. The effective ones, in random positions, are the first in two
+    /// dimensions, the first three in ten, and the first two otherwise.
     FloatsWithoutEffect,
     /// Integers in place of every other float.
     SomeIntegers,
-    /// Integers of 16 values.
+    /// Integers with 16 values.
     Integers,
-    /// A category of four choices, each with its own level and minimum, and floats.
+    /// Floats and a category of four choices, each with its own level and minimum.
     Category,
-    /// The same with an integer and a float on a logarithmic scale.
+    /// The same with an additional integer and a float on a logarithmic scale.
     Mixed,
 }
 
 /// The observation noise of a shape, relative to its typical gap.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Noise {
-    /// None.
+    /// No noise.
     None,
     /// y = f + σ z, z ~ N(0, 1).
     Additive(f64),
@@ -131,14 +132,14 @@ enum Noise {
     Proportional(f64),
 }
 
-/// A line of the table of shapes.
+/// A row of the table of shapes.
 #[derive(Debug)]
 struct Shape {
     name: &'static str,
     family: SuiteFamily,
     form: Form,
     inputs: Inputs,
-    /// k of [`widened`]; 0 for values as they are.
+    /// k of [`widened`]; 0 for unchanged values.
     decades: f64,
     noise: Noise,
 }
@@ -150,7 +151,8 @@ const fn plain(name: &'static str, family: SuiteFamily, form: Form) -> Shape {
 /// Quadratic forms with condition numbers from 10 to 1000.
 const MILD: Form = Form::Ellipsoid { exponents: [1.0, 3.0] };
 
-/// The shapes. Halves alternate along this table and along dimensions, so each family has an even number of lines.
+/// The shapes. Halves alternate along this table and along dimensions, so each family has an even
+/// number of rows.
 const SHAPES: [Shape; 30] = [
     plain("sphere", SuiteFamily::Smooth, Form::Sphere),
     plain("ellipsoid", SuiteFamily::Smooth, MILD),
@@ -208,7 +210,7 @@ impl Shape {
     }
 }
 
-/// A function of the suite before its seed: a shape and a dimension.
+/// A function of the suite without a seed: a shape and a dimension.
 #[derive(Clone, Copy)]
 pub struct SuiteEntry {
     shape: &'static Shape,
@@ -216,7 +218,7 @@ pub struct SuiteEntry {
     half: SuiteHalf,
 }
 
-/// The beginning of the suite's names among problems.
+/// Prefix of the suite's names among problems.
 pub(crate) const PREFIX: &str = "suite/";
 
 /// The functions of the suite.
@@ -240,43 +242,45 @@ pub fn suite_high() -> Vec<SuiteEntry> {
 }
 
 impl SuiteEntry {
-    /// A function, which belongs to halves in turn.
+    /// Creates a function; the halves alternate with `turn`.
     fn new(shape: &'static Shape, dim: usize, turn: usize) -> Self {
         let half = if turn.is_multiple_of(2) { SuiteHalf::Choosing } else { SuiteHalf::Reporting };
         Self { shape, dim, half }
     }
 
-    /// Its name, `SHAPE-Dd`.
+    /// The name, `SHAPE-Dd`.
     pub fn name(&self) -> String {
         format!("{}-{}d", self.shape.name, self.dim)
     }
 
-    /// Its family.
+    /// The family.
     pub fn family(&self) -> SuiteFamily {
         self.shape.family
     }
 
-    /// Its number of parameters.
+    /// Number of parameters.
     pub fn dim(&self) -> usize {
         self.dim
     }
 
-    /// The half to which it belongs, whatever the seed.
+    /// The half that it belongs to, independent of the seed.
     pub fn half(&self) -> SuiteHalf {
         self.half
     }
 
-    /// True if its values have noise.
+    /// True if values have noise.
     pub fn is_noisy(&self) -> bool {
         self.shape.noise != Noise::None
     }
 
-    /// The function of this seed. Equal seeds give equal functions, with equal noise in trials of equal numbers.
+    /// The instance of a seed. Equal seeds give equal functions, with equal noise for equal trial
+    /// numbers.
     pub fn instance(&self, seed: u64) -> SuiteFunction {
         let instance = seed;
         let seed = Seed::new(instance).child(Purpose::Problem, label(&self.name()));
         let stream = &mut seed.stream(Purpose::Problem, 0, 0);
-        // From −10 to 10 with two decimals, so that rounding takes no digits of a gap that count.
+        // From −10 to 10 with two decimals, so that rounding does not remove significant digits of
+        // a gap.
         let optimum = (2_000.0 * stream.uniform() - 1_000.0).round() / 100.0;
         let inputs = self.inputs(stream);
         let n_numbers = inputs.iter().filter(|each| !each.is_category()).count();
@@ -296,7 +300,8 @@ impl SuiteEntry {
         let mut best_choice = 0;
         if n_numbers < inputs.len() {
             for _ in 1..CHOICES.len() {
-                // Other choices are worse by a tenth to the whole of a typical gap and have their minima near the best one's.
+                // Other choices are worse by a tenth to all of a typical gap, and have their minima
+                // near the best one's.
                 let offset = 0.1 + 0.9 * stream.uniform();
                 let near = active.iter().zip(&minimum);
                 let minimum = near.map(|(i, x)| numbers[*i].near(*x + 1.5 * stream.normal()));
@@ -358,13 +363,14 @@ impl fmt::Debug for SuiteEntry {
     }
 }
 
-/// The label of a name in a seed: FNV-1a, so that a new line of the table leaves all other functions as they are.
+/// Hash of a name for a seed: FNV-1a, so that a new row of the table leaves all other functions
+/// unchanged.
 fn label(name: &str) -> u64 {
     let mix = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
     name.bytes().fold(0xcbf2_9ce4_8422_2325, mix)
 }
 
-/// A parameter and its place in the box.
+/// A parameter and its mapping to the box.
 #[derive(Clone, Debug)]
 struct Input {
     name: String,
@@ -375,9 +381,9 @@ struct Input {
 enum InputKind {
     /// The coordinate itself.
     Float,
-    /// From 10⁻⁵ to 1; two units of the coordinate are a decade.
+    /// From 10⁻⁵ to 1; two units of the coordinate span a decade.
     LogFloat,
-    /// `n_values` numbers from `low`, evenly over the coordinate.
+    /// `n_values` numbers from `low`, spaced evenly over the coordinate.
     Integer { low: i64, n_values: i64 },
     /// [`CHOICES`].
     Category,
@@ -402,7 +408,7 @@ impl Input {
         BOX[0] + (BOX[1] - BOX[0]) * k as f64 / (n_values - 1) as f64
     }
 
-    /// The coordinate nearest to `x` at which a minimum may stand.
+    /// The coordinate nearest to `x` that a minimum may have.
     fn near(&self, x: f64) -> f64 {
         let x = x.clamp(-OPTIMUM_MAX, OPTIMUM_MAX);
         let InputKind::Integer { n_values, .. } = self.kind else { return x };
@@ -412,7 +418,7 @@ impl Input {
         inside.min_by(by_distance).unwrap_or(x)
     }
 
-    /// A coordinate for the minimum.
+    /// Draws a coordinate for the minimum.
     fn minimum(&self, stream: &mut Stream) -> f64 {
         self.near(OPTIMUM_MAX * (2.0 * stream.uniform() - 1.0))
     }
@@ -444,7 +450,7 @@ impl Input {
     }
 }
 
-/// The function of one choice of a category; without a category there is one.
+/// The function of one choice of a category; there is only one without a category.
 #[derive(Clone, Debug)]
 struct Level {
     offset: f64,
@@ -453,12 +459,13 @@ struct Level {
 
 /// A function of the suite, to be minimized, with a known minimum.
 ///
-/// f(x) = f* + G(o_c + h_c(x)): h_c ≥ 0 is a form of which a typical value over the box is 1 (its median), o_c the offset of choice c, 0
-/// for the best one, and G the identity or a map over more decades. f* is from −10 to 10. So gaps of all functions have one unit.
+/// f(x) = f* + G(o_c + h_c(x)): h_c ≥ 0 is a form with typical value 1 over the box (its median),
+/// o_c is the offset of choice c, 0 for the best one, and G is the identity or a map onto more
+/// decades. f* is from −10 to 10. So gaps of all functions have one unit.
 #[derive(Clone, Debug)]
 pub struct SuiteFunction {
     entry: SuiteEntry,
-    /// The seed that drew it.
+    /// Seed of the instance.
     instance: u64,
     inputs: Vec<Input>,
     space: Space,
@@ -475,7 +482,7 @@ impl SuiteFunction {
         self.entry
     }
 
-    /// A point of the least value, to the digits of a float.
+    /// A minimizer, to the digits of a float.
     pub fn minimiser(&self) -> Point {
         let landscape = &self.levels[self.best_choice].landscape;
         let mut place = vec![0.0; self.inputs.len()];
@@ -491,7 +498,7 @@ impl SuiteFunction {
         Point::new(self.inputs.iter().map(|input| input.name.clone()).zip(values).collect())
     }
 
-    /// f(x) − f* without noise, before f* is added: no digits are lost to it.
+    /// f(x) − f* without noise, computed without f* so that no digits are lost.
     ///
     /// # Errors
     /// If the point is not in the space.

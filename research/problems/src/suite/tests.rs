@@ -1,4 +1,4 @@
-//! Properties that every function of the suite must have, and a few of its values.
+//! Properties of every function of the suite, and a few of its values.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,8 @@ fn gap(function: &SuiteFunction, point: &Point) -> f64 {
     function.gap(point).unwrap()
 }
 
-/// The gap at the minimiser is that of rounding alone. 1e-9 of a typical gap is what a function with a slope at its minimum has.
+/// The gap at the minimizer is rounding error. Functions with a slope at their minimum have 1e-9 of
+/// a typical gap.
 #[test]
 fn the_minimum_is_taken_at_the_minimiser() {
     for entry in [suite(), suite_high()].concat() {
@@ -35,8 +36,9 @@ fn the_minimum_is_taken_at_the_minimiser() {
     }
 }
 
-/// Neither 4,000 random points nor 4,000 shrinking steps around the best of them and around the minimiser go below the minimum. The
-/// minima of GP draws were found by a search, all others are known from the formula.
+/// Neither 4,000 random points nor 4,000 shrinking steps around the best of them and around the
+/// minimizer go below the minimum. The minima of GP draws come from a search, all others from the
+/// formula.
 #[test]
 fn no_value_lies_below_the_minimum() {
     for (index, entry) in (0..).zip([suite(), suite_high()].concat()) {
@@ -69,8 +71,8 @@ fn no_value_lies_below_the_minimum() {
     }
 }
 
-/// A minimum that were off by a hundredth of the box would be seen by the two tests above: all functions but the stepped ones rise from
-/// their minimum in some direction, and none stays as low as 1e-9.
+/// The two tests above would detect a minimum that is off by a hundredth of the box: all functions
+/// except the stepped ones rise from their minimum in some direction, and none stays below 1e-9.
 #[test]
 fn functions_rise_from_their_minimum() {
     for (index, entry) in (0..).zip(suite()) {
@@ -95,7 +97,7 @@ fn minima_lie_inside_the_box_and_move_with_the_seed() {
         let encoded = |function: &SuiteFunction| function.space.encode(&function.minimiser());
         assert_ne!(encoded(&one).unwrap(), encoded(&other).unwrap(), "{entry:?}");
         assert!(one.space.normalize(&one.minimiser()).is_ok());
-        let is_drawn = matches!(entry.shape.form, Form::GpSample(_)); // may lie on a face
+        let is_drawn = matches!(entry.shape.form, Form::GpSample(_)); // may be on a face
         for function in [&one, &other] {
             let inside = |x: &f64| x.abs() <= OPTIMUM_MAX + 1e-12;
             let level = &function.levels[function.best_choice];
@@ -120,13 +122,13 @@ fn equal_seeds_give_equal_functions_and_others_do_not() {
             assert_eq!(a.to_bits(), b.to_bits(), "{entry:?}");
             differs |= other.gap(&point).is_ok_and(|found| (found - gap(&one, &point)).abs() > 0.0);
         }
-        let moved = one.space != other.space; // integers from another number
+        let moved = one.space != other.space; // integers start at another number
         assert!(differs || moved, "{entry:?}");
     }
 }
 
-/// The median of the gap over the box is 1, within what 2,001 points show, for all functions that are not worse by a category's choice or
-/// integers.
+/// The median of the gap over the box is 1, within the accuracy of 2,001 points, for all functions
+/// without an offset by a category's choice or integers.
 #[test]
 fn a_typical_gap_is_one() {
     for (index, entry) in (0..).zip(suite()) {
@@ -145,7 +147,7 @@ fn a_typical_gap_is_one() {
     }
 }
 
-/// Families and dimensions have as many functions in one half as in the other.
+/// Families and dimensions have equal numbers of functions in both halves.
 #[test]
 fn halves_are_balanced_over_families_and_dimensions() {
     let mut counts: BTreeMap<(SuiteFamily, usize), [usize; 2]> = BTreeMap::new();
@@ -166,7 +168,7 @@ fn halves_are_balanced_over_families_and_dimensions() {
     assert_eq!((half("sphere-2d"), half("sphere-3d")), (SuiteHalf::Choosing, SuiteHalf::Reporting));
 }
 
-/// Of the coordinates of the family without effect, exactly the declared number has one.
+/// Exactly the declared number of coordinates has an effect in the family with irrelevant inputs.
 #[test]
 fn irrelevant_inputs_have_no_effect() {
     for entry in suite().iter().filter(|entry| entry.family() == SuiteFamily::Irrelevant) {
@@ -192,8 +194,9 @@ fn irrelevant_inputs_have_no_effect() {
     }
 }
 
-/// Additive noise has its standard deviation, proportional noise that of its logarithm, over 4,000 trials at one point (five standard
-/// errors, which are 1/√(2n) of a standard deviation); other functions return the same value each time.
+/// Additive noise has its stated standard deviation, and so has the logarithm of proportional
+/// noise, over 4,000 trials at one point (five standard errors, which are 1/√(2n) of a standard
+/// deviation). Other functions always return the same value.
 #[test]
 fn noise_has_its_size_and_follows_its_seed() {
     for entry in suite() {
@@ -238,7 +241,8 @@ fn a_point_of_another_space_is_a_failure() {
     assert_eq!(function.noiseless(&point), None);
 }
 
-/// Formulas by hand, with the minimum at 0 and no rotation: values less those at the minimum, without the unit.
+/// Formulas by hand, with the minimum at 0 and no rotation: values minus those at the minimum,
+/// without the unit.
 #[test]
 fn formulas_are_the_published_ones() {
     let ratio = |name: &str, a: &[f64], b: &[f64]| {
@@ -255,7 +259,8 @@ fn formulas_are_the_published_ones() {
     };
     // Sphere: 1 + 4 + 4 against 1.
     check(ratio("sphere-3d", &[1.0, 2.0, -2.0], &[1.0, 0.0, 0.0]), 9.0);
-    // Rosenbrock's valley at z = (0, 0, 0), 2, and at z = (1, 1, 2), 100, and at z = (2, 1, 1), 100 · 9 + 1.
+    // Rosenbrock's valley at z = (0, 0, 0): 2; at z = (1, 1, 2): 100; at z = (2, 1, 1):
+    // 100 · 9 + 1.
     check(ratio("valley-3d", &[-1.0, -1.0, -1.0], &[0.0, 0.0, 1.0]), 0.02);
     check(ratio("valley-3d", &[1.0, 0.0, 0.0], &[0.0, 0.0, 1.0]), 9.01);
     // Along a ray, the sharp ridge is z_1² + 100 |rest|: a quadratic part and a linear part, so f(2v) is between 2 and 4 times f(v).
@@ -263,8 +268,8 @@ fn formulas_are_the_published_ones() {
     assert!(ridge > 2.0 && ridge < 4.0, "{ridge}");
 }
 
-/// A quadratic form with condition number α has values on a sphere around its minimum that differ by a factor of up to α, within
-/// what the oscillation moves.
+/// A quadratic form with condition number α has values on a sphere around its minimum that differ
+/// by a factor of up to α, within the amplitude of the oscillation.
 #[test]
 fn condition_numbers_are_within_their_range() {
     for (name, exponents) in [("ellipsoid-2d", [1.0, 3.0]), ("ill-ellipsoid-2d", [4.0, 6.0])] {
@@ -288,8 +293,8 @@ fn condition_numbers_are_within_their_range() {
     }
 }
 
-/// From the highest of 2,000 values down to the gap at a hundredth of the box from the minimum, wide shapes span about their decades
-/// more than plain ones.
+/// Between the highest of 2,000 values and the gap at a hundredth of the box from the minimum, wide
+/// shapes span about their number of decades more than plain ones.
 #[test]
 fn wide_outputs_span_their_decades() {
     let span = |name: &str, decades: f64| {
@@ -314,7 +319,8 @@ fn wide_outputs_span_their_decades() {
     }
 }
 
-/// Values of a few functions at the box's first corner and centre: a change of a formula, a stream or a label must be seen.
+/// Values of a few functions at the box's first corner and centre, to detect a change of a formula,
+/// a stream or a label.
 #[test]
 fn values_stay_what_they_are() {
     for (name, expected) in GOLDEN {

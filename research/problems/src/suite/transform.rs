@@ -1,22 +1,24 @@
-//! Transformations of inputs and outputs that make simple functions hard, each of which keeps the minimum where it is.
+//! Transformations of inputs and outputs that make simple functions hard, and keep the position of
+//! the minimum.
 //!
 //! Oscillation, asymmetry and conditioning are those of Hansen, Finck, Ros and Auger (2009), "Real-parameter black-box optimization
 //! benchmarking 2009: noiseless functions definitions", INRIA research report RR-6829, section 0.2.
 
 use fedbo_streams::Stream;
 
-/// The place of coordinate i among d, from 0 for the first to 1 for the last: i/(d − 1), and 0 for d = 1.
+/// Relative position of coordinate i among d, from 0 for the first to 1 for the last: i/(d − 1),
+/// and 0 for d = 1.
 pub(super) fn place(index: usize, dim: usize) -> f64 {
     if dim > 1 { index as f64 / (dim - 1) as f64 } else { 0.0 }
 }
 
-/// Entry i of the diagonal Λ^α, α^(i/(2(d − 1))): a quadratic form has condition number α after it.
+/// Entry i of the diagonal Λ^α, α^(i/(2(d − 1))); it gives a quadratic form the condition number α.
 pub(super) fn conditioning(alpha: f64, index: usize, dim: usize) -> f64 {
     alpha.powf(0.5 * place(index, dim))
 }
 
-/// T_osz(x) = sign(x) exp(x̂ + 0.049 (sin c₁x̂ + sin c₂x̂)), x̂ = ln |x|: waves around the identity that are not the same on both
-/// sides of 0. (c₁, c₂) = (10, 7.9) for x > 0, else (5.5, 3.1).
+/// T_osz(x) = sign(x) exp(x̂ + 0.049 (sin c₁x̂ + sin c₂x̂)), x̂ = ln |x|: waves around the identity
+/// that differ on both sides of 0. (c₁, c₂) = (10, 7.9) for x > 0, else (5.5, 3.1).
 pub(super) fn oscillation(x: f64) -> f64 {
     if x.abs() <= 0.0 {
         return 0.0;
@@ -35,8 +37,8 @@ pub(super) fn asymmetry(x: f64, beta: f64, index: usize, dim: usize) -> f64 {
 ///
 /// (10^(k u) − 1) / (10^k − 1),   u = 2g/(1 + g),   k = decades
 ///
-/// It maps 0 to 0, 1 to 1 and the largest gaps to 10^k + 1 at most. Near the minimum it is linear, with slope 2k ln 10/(10^k − 1). So
-/// values span about k decades more.
+/// It maps 0 to 0, 1 to 1 and the largest gaps to at most 10^k + 1. Near the minimum it is linear,
+/// with slope 2k ln 10/(10^k − 1). So values span about k decades more.
 pub(super) fn widened(gap: f64, decades: f64) -> f64 {
     let rate = decades * std::f64::consts::LN_10;
     (rate * 2.0 * gap / (1.0 + gap)).exp_m1() / rate.exp_m1()
@@ -61,7 +63,8 @@ impl Rotation {
                 }
             }
             let length = dot(&row, &row).sqrt();
-            // A row in the span of those before has probability 0; one that is nearly there would lose its digits.
+            // A row in the span of the earlier ones has probability 0; a row close to the span
+            // would lose digits.
             if length > 1e-6 {
                 row.iter_mut().for_each(|v| *v /= length);
                 rows.push(row);
@@ -70,13 +73,13 @@ impl Rotation {
         Self { rows }
     }
 
-    /// The matrix that leaves everything as it is.
+    /// The identity matrix.
     pub(super) fn identity(dim: usize) -> Self {
         let row = |i| (0..dim).map(|j| if i == j { 1.0 } else { 0.0 }).collect();
         Self { rows: (0..dim).map(row).collect() }
     }
 
-    /// Its product with a vector.
+    /// Product with a vector.
     pub(super) fn times(&self, vector: &[f64]) -> Vec<f64> {
         self.rows.iter().map(|row| dot(row, vector)).collect()
     }
@@ -115,7 +118,7 @@ mod tests {
         assert!((square - 1.0 / 3.0).abs() < 5.0 * (0.1 / 4_000.0_f64).sqrt(), "{square}");
     }
 
-    /// Quotients of neighbouring squares of Λ^α multiply to α.
+    /// Ratios of consecutive squares of Λ^α multiply to α.
     #[test]
     fn conditioning_spans_its_number() {
         for dim in [2, 3, 10] {
@@ -142,7 +145,7 @@ mod tests {
                 before = image;
             }
         }
-        // At |x| = 1 the logarithm is 0, so both sides stay; elsewhere they differ.
+        // At |x| = 1 the logarithm is 0, so both sides are unchanged; elsewhere they differ.
         assert!((oscillation(1.0) - 1.0).abs() < 1e-12 && (oscillation(-1.0) + 1.0).abs() < 1e-12);
         assert!((oscillation(3.0) + oscillation(-3.0)).abs() > 0.01);
         assert!((asymmetry(3.0, 0.5, 0, 3) - 3.0).abs() < 1e-12, "the first coordinate stays");

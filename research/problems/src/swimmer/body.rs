@@ -1,15 +1,15 @@
-//! Three rods joined at their ends in a viscous medium: the equations of motion, and a step of time.
+//! Three rods joined at their ends in a viscous medium: the equations of motion, and a time step.
 //!
 //! # The equations
 //!
-//! Rods of mass m, length l and moment of inertia I = m l²/12 are numbered from the head. Rod i points along
-//! e_i = (cos θ_i, sin θ_i), towards the head, and n_i = (−sin θ_i, cos θ_i). With the centre of mass c of the whole, the centre
-//! of rod i is
+//! Rods of mass m, length l and moment of inertia I = m l²/12 are numbered from the head. Rod i
+//! points along e_i = (cos θ_i, sin θ_i), towards the head, and n_i = (−sin θ_i, cos θ_i). With the
+//! total centre of mass c, the centre of rod i is
 //!
 //! r_i = c + Σ_j a_ij e_j
 //!
-//! because the joints hold the ends together; the arms a_ij are l times constants (`ARMS`), and Σ_i a_ij = 0. So with
-//! v_i = ċ + Σ_j a_ij θ̇_j n_j the kinetic energy is
+//! because the joints hold the ends together. The arms a_ij are l times constants (`ARMS`), and
+//! Σ_i a_ij = 0. So with v_i = ċ + Σ_j a_ij θ̇_j n_j the kinetic energy is
 //!
 //! T = 3m |ċ|²/2 + ½ Σ_jk (m Σ_i a_ij a_ik) cos(θ_j − θ_k) θ̇_j θ̇_k + ½ Σ_j I θ̇_j²
 //!
@@ -17,17 +17,19 @@
 //!
 //! 3m c̈ = Σ_i F_i,   Σ_k (B_jk cos(θ_j − θ_k) + I δ_jk) θ̈_k = Q_j − Σ_k B_jk sin(θ_j − θ_k) θ̇_k²
 //!
-//! A piece ds of rod i at the distance s from its centre moves at v_i + s θ̇_i n_i. The medium holds it back by
-//! −(k (v·n) n + k' (v·e) e) ds; over s from −l/2 to l/2 that is a force and a torque about the rod's centre,
+//! A piece ds of rod i at the distance s from its centre moves at v_i + s θ̇_i n_i. The drag of the
+//! medium on it is −(k (v·n) n + k' (v·e) e) ds. Over s from −l/2 to l/2 this gives a force and a
+//! torque about the rod's centre,
 //!
 //! F_i = −k l (v_i·n_i) n_i − k' l (v_i·e_i) e_i,   M_i = −k l³ θ̇_i/12
 //!
-//! and its part in the generalised force is Q_j = Σ_i a_ij F_i·n_j + M_j. A torque τ at a joint opens the joint's angle
-//! θ_{j+1} − θ_j: it adds τ to Q_{j+1} and −τ to Q_j.
+//! and its contribution to the generalised force is Q_j = Σ_i a_ij F_i·n_j + M_j. A torque τ at a
+//! joint opens the joint's angle θ_{j+1} − θ_j: it adds τ to Q_{j+1} and −τ to Q_j.
 //!
-//! Reference: Coulom 2002, "Reinforcement Learning Using Neural Networks, with Applications to Motor Control" (thesis), the
-//! swimmer, with m = 1, l = 1, k = 10 and torques up to 5. Deviations: k' = k/10 in place of 0, so that a stretched swimmer does
-//! not glide for ever; joints have stops at ±100°, as those of Swimmer-v2.
+//! Reference: Coulom 2002, "Reinforcement Learning Using Neural Networks, with Applications to
+//! Motor Control" (thesis), the swimmer, with m = 1, l = 1, k = 10 and torques up to 5. Deviations:
+//! k' = k/10 in place of 0, so that a stretched swimmer does not glide forever; joints have stops
+//! at ±100°, as in Swimmer-v2.
 
 /// Number of rods.
 pub(super) const N_RODS: usize = 3;
@@ -37,7 +39,7 @@ pub(super) const LENGTH: f64 = 1.0;
 pub(super) const MASS: f64 = 1.0;
 /// Moment of inertia I of a rod about its centre, in kg m².
 pub(super) const INERTIA: f64 = MASS * LENGTH * LENGTH / 12.0;
-/// The arms a_ij: the centre of rod i stands at Σ_j a_ij e_j from the centre of mass.
+/// The arms a_ij: the centre of rod i is at Σ_j a_ij e_j relative to the centre of mass.
 pub(super) const ARMS: [[f64; N_RODS]; N_RODS] = [
     [LENGTH / 3.0, LENGTH / 2.0, LENGTH / 6.0],
     [-LENGTH / 6.0, 0.0, LENGTH / 6.0],
@@ -45,7 +47,7 @@ pub(super) const ARMS: [[f64; N_RODS]; N_RODS] = [
 ];
 /// B_jk = m Σ_i a_ij a_ik.
 const COUPLING: [[f64; N_RODS]; N_RODS] = coupling();
-/// A joint's angle meets a stop here: 100 degrees, in rad.
+/// A joint's angle has a stop here: 100 degrees, in rad.
 pub(super) const JOINT_LIMIT: f64 = 100.0 * std::f64::consts::PI / 180.0;
 
 const fn coupling() -> [[f64; N_RODS]; N_RODS] {
@@ -59,7 +61,7 @@ const fn coupling() -> [[f64; N_RODS]; N_RODS] {
     sums
 }
 
-/// The position and the motion of the swimmer; also the slopes of these numbers in time.
+/// Position and motion of the swimmer; also used for their time derivatives.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Motion {
     /// Centre of mass c in m.
@@ -77,7 +79,7 @@ impl Motion {
     pub(super) const ZERO: Self =
         Self { centre: [0.0; 2], angles: [0.0; N_RODS], velocity: [0.0; 2], rates: [0.0; N_RODS] };
 
-    /// self + share · slope, number by number.
+    /// self + share · slope, componentwise.
     fn plus(mut self, share: f64, slope: &Self) -> Self {
         for axis in 0..2 {
             self.centre[axis] += share * slope.centre[axis];
@@ -91,27 +93,28 @@ impl Motion {
     }
 }
 
-/// The forces on the rods besides the torques at the joints, by their coefficients.
+/// Coefficients of the forces on the rods other than the torques at the joints.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Medium {
-    /// Drag k on a rod moving across itself, in N s/m².
+    /// Drag k on a rod moving perpendicular to its axis, in N s/m².
     pub(super) drag_across: f64,
-    /// Drag k' on a rod moving along itself, in N s/m².
+    /// Drag k' on a rod moving along its axis, in N s/m².
     pub(super) drag_along: f64,
-    /// Stiffness of a joint's stop in N m/rad: the torque on a joint that is x rad beyond [`JOINT_LIMIT`] is x times this.
+    /// Stiffness of a joint's stop in N m/rad: at x rad beyond [`JOINT_LIMIT`] the torque on the
+    /// joint is x times this.
     pub(super) stop_stiffness: f64,
 }
 
 impl Medium {
-    /// The medium that the problem has.
+    /// The medium of the problem.
     pub(super) const VISCOUS: Self =
         Self { drag_across: 10.0, drag_along: 1.0, stop_stiffness: 50.0 };
 
-    /// The motion `step` s later under constant torques, in N m (front joint, rear joint): one step of the classical
-    /// Runge–Kutta method of fourth order.
+    /// The motion `step` s later under constant torques, in N m (front joint, rear joint): one step
+    /// of the classical fourth-order Runge–Kutta method.
     ///
-    /// Drag slows no mode of motion faster than k l/m = 10/s, and a stop makes a joint swing at no more than 41/s; the method is
-    /// stable for steps up to 2.8/41 s.
+    /// Drag damps no mode of motion faster than k l/m = 10/s, and a stop lets a joint oscillate at
+    /// no more than 41/s; the method is stable for steps up to 2.8/41 s.
     pub(super) fn after(&self, motion: &Motion, torques: [f64; 2], step: f64) -> Motion {
         let first = self.slopes(motion, torques);
         let second = self.slopes(&motion.plus(step / 2.0, &first), torques);
@@ -124,7 +127,7 @@ impl Medium {
             .plus(step / 6.0, &fourth)
     }
 
-    /// The slopes of all numbers: velocities and accelerations, from the module's equations.
+    /// The time derivatives: velocities and accelerations, from the module's equations.
     pub(super) fn slopes(&self, motion: &Motion, torques: [f64; 2]) -> Motion {
         let Motion { angles, rates, .. } = motion;
         let along = angles.map(|angle| {
@@ -160,7 +163,7 @@ impl Medium {
         for j in 0..N_RODS {
             for k in 0..N_RODS {
                 let cos = dot(along[j], along[k]);
-                let sin = dot(along[j], across[k]); // of θ_j − θ_k
+                let sin = dot(along[j], across[k]); // sin(θ_j − θ_k)
                 inertia[j][k] = COUPLING[j][k] * cos;
                 generalised[j] -= COUPLING[j][k] * sin * rates[k] * rates[k];
             }
@@ -185,7 +188,8 @@ fn dot(a: [f64; 2], b: [f64; 2]) -> f64 {
     a[0] * b[0] + a[1] * b[1]
 }
 
-/// Solves `matrix` x = `rhs` for a symmetric positive definite matrix, by elimination, which needs no pivots then.
+/// Solves `matrix` x = `rhs` for a symmetric positive definite matrix by elimination, which then
+/// needs no pivoting.
 fn solve(mut matrix: [[f64; N_RODS]; N_RODS], mut rhs: [f64; N_RODS]) -> [f64; N_RODS] {
     for pivot in 0..N_RODS {
         for row in pivot + 1..N_RODS {

@@ -1,15 +1,16 @@
-//! The swimmer's accelerations in another way, which shares no formula with [`super::body`]: each rod moves by Newton's and
-//! Euler's equations under the forces at its joints, which are unknowns like the accelerations; drag is summed along the rod.
+//! An independent computation of the swimmer's accelerations, which shares no formula with
+//! [`super::body`]. Each rod moves by Newton's and Euler's equations under the forces at its
+//! joints. These forces are unknowns, as are the accelerations. Drag is summed along the rod.
 
 use super::body::{INERTIA, JOINT_LIMIT, LENGTH, MASS, Medium, Motion, N_RODS};
 
-/// Three accelerations a rod and two components of force a joint.
+/// Three accelerations per rod and two components of force per joint.
 const N_UNKNOWNS: usize = 3 * N_RODS + 2 * (N_RODS - 1);
 /// Gauss–Legendre nodes on [−1, 1] and their weights, exact for polynomials of degree 5.
 const NODES: [(f64, f64); 3] =
     [(-0.774_596_669_241_483_4, 5.0 / 9.0), (0.0, 8.0 / 9.0), (0.774_596_669_241_483_4, 5.0 / 9.0)];
 
-/// A rod as a body of its own.
+/// A rod as a separate body.
 #[derive(Clone, Copy)]
 pub(super) struct Rod {
     pub(super) centre: [f64; 2],
@@ -19,7 +20,8 @@ pub(super) struct Rod {
     across: [f64; 2],
 }
 
-/// The rods, by a walk along the chain from the head; the mean of their centres is then moved to the centre of mass.
+/// The rods, computed along the chain from the head; the mean of their centres is then moved to the
+/// centre of mass.
 pub(super) fn rods(motion: &Motion) -> [Rod; N_RODS] {
     let mut rods = [0, 1, 2].map(|rod| {
         let (sin, cos) = f64::sin_cos(motion.angles[rod]);
@@ -53,7 +55,7 @@ pub(super) fn rods(motion: &Motion) -> [Rod; N_RODS] {
     rods
 }
 
-/// Force and torque of the medium on a rod, summed over pieces of it.
+/// Drag force and torque on a rod, summed over its pieces.
 fn drag(rod: &Rod, medium: &Medium) -> ([f64; 2], f64) {
     let (mut force, mut torque) = ([0.0; 2], 0.0);
     for (node, weight) in NODES {
@@ -107,7 +109,7 @@ pub(super) fn slopes(medium: &Medium, motion: &Motion, torques: [f64; 2]) -> Mot
         }
         rows.push(row);
     }
-    // The end of rod i and the beginning of rod i + 1 have one acceleration.
+    // The end of rod i and the start of rod i + 1 have the same acceleration.
     for joint in 0..N_RODS - 1 {
         for axis in 0..2 {
             let mut row = [0.0; N_UNKNOWNS + 1];
@@ -130,7 +132,8 @@ pub(super) fn slopes(medium: &Medium, motion: &Motion, torques: [f64; 2]) -> Mot
     }
 }
 
-/// Solves the rows' equations by elimination with row pivots; a row's last entry is its right side.
+/// Solves the rows' equations by elimination with row pivoting; a row's last entry is its
+/// right-hand side.
 fn eliminate(mut rows: Vec<[f64; N_UNKNOWNS + 1]>) -> [f64; N_UNKNOWNS] {
     assert_eq!(rows.len(), N_UNKNOWNS, "equations");
     for column in 0..N_UNKNOWNS {

@@ -1,11 +1,12 @@
 //! The eleven families of learning curves, each with its box of parameters.
 
-/// One parameter of a family. Scales are given by their logarithms, so that a uniform prior is the usual one of a scale.
+/// One parameter of a family. Scale parameters are given as logarithms, so that a uniform prior is
+/// the usual scale prior.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Parameter {
     /// Bounds of the uniform prior.
     pub(super) bounds: (f64, f64),
-    /// The start of a least-squares fit.
+    /// Start value of a least-squares fit.
     pub(super) start: f64,
 }
 
@@ -18,7 +19,8 @@ const fn level(start: f64) -> Parameter {
     parameter(-1.0, 3.0, start)
 }
 
-/// A family of curves on epochs x = 1, 2, … (Domhan et al. 2015, Table 1), for values that lie about within `[0, 1]`.
+/// A family of curves on epochs x = 1, 2, … (Domhan et al. 2015, Table 1), for values roughly in
+/// `[0, 1]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Family {
     /// exp(a + b/x + c ln x).
@@ -46,7 +48,7 @@ pub(super) enum Family {
 }
 
 impl Family {
-    /// All of them, in the order of the table.
+    /// All families, in the order of the table.
     pub(super) const ALL: [Self; 11] = [
         Self::VaporPressure,
         Self::Pow3,
@@ -61,8 +63,8 @@ impl Family {
         Self::Ilog2,
     ];
 
-    /// Its parameters, in the order of the formula (asymptote, other levels, scale, exponent); starts follow the defaults of the
-    /// authors' code where these lie inside the bounds.
+    /// The parameters, in the order of the formula (asymptote, other levels, scale, exponent).
+    /// Start values follow the defaults of the authors' code if these are inside the bounds.
     pub(super) fn parameters(self) -> &'static [Parameter] {
         const EXPONENT: (f64, f64) = (0.05, 3.0);
         const fn exponent(start: f64) -> Parameter {
@@ -128,7 +130,7 @@ impl Family {
         }
     }
 
-    /// Values at some epochs; not finite where the formula is not defined.
+    /// Values at the epochs; not finite if the formula is undefined.
     pub(super) fn values(self, parameters: &[f64], epochs: &Epochs, out: &mut [f64]) {
         let p = parameters;
         let Epochs { x, ln_x, ln_x1 } = epochs;
@@ -164,7 +166,7 @@ fn fill(out: &mut [f64], f: impl Fn(usize) -> f64) {
     }
 }
 
-/// Epochs at which curves are evaluated, with what the formulas need of them.
+/// Epochs at which curves are evaluated, with their logarithms.
 #[derive(Clone, Debug)]
 pub(super) struct Epochs {
     x: Vec<f64>,

@@ -1,32 +1,33 @@
-//! The affine-invariant ensemble sampler, one block of coordinates at a time.
+//! The affine-invariant ensemble sampler, which moves one block of coordinates at a time.
 
 use std::ops::Range;
 
 use fedbo_streams::Stream;
 
-/// A density over states that a block of coordinates is moved in.
+/// A density over states with coordinates in blocks.
 pub(super) trait Target {
-    /// A walker's state, with what its density was computed from.
+    /// A walker's state, with cached intermediate results of its density.
     type State;
 
     /// All coordinates of a state.
     fn coordinates<'a>(&self, state: &'a Self::State) -> &'a [f64];
 
-    /// ln π of the state with `block` replaced, less ln π of the state itself; −∞ or NaN where π is 0.
+    /// ln π of the state with `block` replaced, minus ln π of the state itself; −∞ or NaN if π
+    /// is 0.
     fn gain(&mut self, state: &Self::State, block: &Range<usize>, proposed: &[f64]) -> f64;
 
-    /// Takes the proposal of the last [`Target::gain`] over into the state.
+    /// Applies the proposal of the last [`Target::gain`] to the state.
     fn accept_proposal(&mut self, state: &mut Self::State, block: &Range<usize>, proposed: &[f64]);
 }
 
-/// One stretch move of every walker in a block of d coordinates (Goodman & Weare 2010):
+/// Makes one stretch move of every walker in a block of d coordinates (Goodman & Weare 2010):
 ///
 /// Y = X_j + Z (X_k − X_j),   Z ~ g(z) ∝ 1/√z on [1/2, 2],   accepted with probability min(1, Z^{d−1} π(Y)/π(X_k)),
 ///
-/// where X_j is another walker, drawn uniformly, and only the coordinates of the block move. A move in a block is a stretch move
-/// of π conditional on the walker's other coordinates, towards a point that does not depend on the block: so it leaves π
-/// invariant as well, and in few dimensions it is accepted far more often. Walkers move one after the other. Returns the number
-/// of accepted moves.
+/// where X_j is another walker, drawn uniformly, and only the coordinates of the block move. A move
+/// in a block is a stretch move of π conditional on the walker's other coordinates, towards a point
+/// that does not depend on the block. So it leaves π invariant as well, and in few dimensions it is
+/// accepted far more often. Walkers move sequentially. Returns the number of accepted moves.
 ///
 /// # Panics
 /// If there are fewer than two walkers.
@@ -36,7 +37,7 @@ pub(super) fn stretch<T: Target>(
     block: &Range<usize>,
     stream: &mut Stream,
 ) -> usize {
-    /// The a of g, as in the paper.
+    /// Parameter a of g, as in the paper.
     const REACH: f64 = 2.0;
     let mut n_accepted = 0;
     let mut proposed = Vec::with_capacity(block.len());
@@ -107,8 +108,9 @@ mod tests {
         }
     }
 
-    /// Samples of a correlated Gaussian have its moments, moved whole or in blocks. They are thinned to every 25th sweep, whose
-    /// correlation is below a percent; 5 standard errors are taken twice for what is left of it.
+    /// Samples of a correlated Gaussian have its moments, moved whole or in blocks. They are
+    /// thinned to every 25th sweep, with a remaining correlation below one per cent; the tolerance
+    /// of 5 standard errors is doubled to allow for it.
     #[test]
     fn moments_of_a_gaussian_are_those_of_its_samples() {
         let covariance = [[1.0, 0.6, 0.0], [0.6, 2.0, -0.3], [0.0, -0.3, 0.25]];

@@ -1,17 +1,18 @@
-//! Least-squares fits of single curves: where the sampler's walkers start.
+//! Least-squares fits of single curves, the start of the sampler's walkers.
 
 use fedbo_streams::Stream;
 
 use super::curves::{Epochs, Family, Parameter};
 
-/// Most parameters that a family has.
+/// Maximum number of parameters of a family.
 const MAX: usize = 4;
-/// Steps of a fit.
+/// Number of steps of a fit.
 const N_STEPS: usize = 20;
 
 type Square = [[f64; MAX]; MAX];
 
-/// A family's best fit to the first n of some epochs, in coordinates that run from 0 to 1 within the parameters' bounds.
+/// A family's best fit to the first n epochs, in coordinates that run from 0 to 1 within the
+/// parameters' bounds.
 #[derive(Clone, Debug)]
 pub(super) struct Fit {
     family: Family,
@@ -23,9 +24,10 @@ pub(super) struct Fit {
 }
 
 impl Fit {
-    /// Levenberg–Marquardt in the box of the family's parameters (Nocedal & Wright 2006, section 10.3): steps
-    /// (JᵀJ + λ diag(JᵀJ))⁻¹ Jᵀ(y − f) that are cut at the bounds; λ falls after a success and rises after a failure. J is taken
-    /// by differences. `None` if the family is not finite where the search starts.
+    /// Levenberg–Marquardt in the box of the family's parameters (Nocedal & Wright 2006, section
+    /// 10.3): steps (JᵀJ + λ diag(JᵀJ))⁻¹ Jᵀ(y − f) are clipped at the bounds; λ falls after a
+    /// success and rises after a failure. J is computed by finite differences. `None` if the family
+    /// is not finite at the start.
     pub(super) fn new(family: Family, epochs: &Epochs, y: &[f64]) -> Option<Self> {
         let dim = family.parameters().len();
         let mut problem = Problem { family, epochs, y, values: vec![0.0; epochs.len()] };
@@ -66,8 +68,8 @@ impl Fit {
         Some(Self { family, place, curvature: normal_equations(&slopes, &residuals).0, squares })
     }
 
-    /// Parameters around the fit: N(fit, (JᵀJ/σ² + 12 I)⁻¹) in unit coordinates, folded back at the bounds, where 12 is the
-    /// precision of the uniform prior.
+    /// Draws parameters around the fit: N(fit, (JᵀJ/σ² + 12 I)⁻¹) in unit coordinates, reflected at
+    /// the bounds, where 12 is the precision of the uniform prior.
     pub(super) fn draw(&self, noise_std: f64, stream: &mut Stream) -> Vec<f64> {
         let parameters = self.family.parameters();
         let dim = parameters.len();
@@ -97,7 +99,7 @@ impl Fit {
     }
 }
 
-/// A number folded into `[0, 1]` by reflection at 0 and 1.
+/// Folds a number into `[0, 1]` by reflection at 0 and 1.
 fn folded(t: f64) -> f64 {
     let t = t.rem_euclid(2.0);
     if t > 1.0 { 2.0 - t } else { t }
@@ -120,7 +122,7 @@ struct Problem<'a> {
 }
 
 impl Problem<'_> {
-    /// y − f, if finite.
+    /// y − f; `None` if not finite.
     fn residuals(&mut self, place: &[f64; MAX]) -> Option<Vec<f64>> {
         let mut raw = [0.0; MAX];
         let parameters = self.family.parameters();
@@ -162,7 +164,7 @@ fn normal_equations(slopes: &[Vec<f64>], residuals: &[f64]) -> (Square, [f64; MA
     (matrix, vector)
 }
 
-/// L with A = L Lᵀ, for the leading rows and columns of A.
+/// Cholesky factor L with A = L Lᵀ, for the leading rows and columns of A.
 struct Factor {
     lower: Square,
     dim: usize,
@@ -210,7 +212,8 @@ impl Factor {
 mod tests {
     use super::*;
 
-    /// Each family's fit recovers a curve of its own, parameters well inside the box, to 1e-3 at the observed epochs.
+    /// Each family's fit recovers a curve of its own family, with parameters well inside the box,
+    /// to 1e-3 at the observed epochs.
     #[test]
     fn a_fit_recovers_a_curve_of_its_own_family() {
         let epochs = Epochs::up_to(30, 50);

@@ -1,4 +1,4 @@
-//! The posterior of a weighted sum of curves, and the moves that leave it invariant.
+//! The posterior of a weighted sum of curves, and Markov chain moves that leave it invariant.
 
 use std::ops::Range;
 
@@ -9,14 +9,15 @@ use super::ensemble_sampler::{Target, stretch};
 use super::least_squares::Fit;
 use super::truncated_normal::truncated_normal;
 
-/// Most that one curve weighs.
+/// Maximum weight of a curve.
 pub(super) const WEIGHT_MAX: f64 = 1.0;
 /// Bounds of σ, relative to the range of values.
 pub(super) const NOISE_STD: (f64, f64) = (1e-3, 0.5);
-/// Bounds of where a single curve ends, relative to the range of values.
+/// Bounds of the final value of a single curve, relative to the range of values.
 pub(super) const END: (f64, f64) = (-0.5, 1.5);
 
-/// The density, up to a constant, of ξ = (θ_1, …, θ_K, w_1, …, w_K, σ) given y_1, …, y_n within about `[0, 1]`:
+/// The unnormalized density of ξ = (θ_1, …, θ_K, w_1, …, w_K, σ) given y_1, …, y_n roughly in
+/// `[0, 1]`:
 ///
 /// p(ξ | y) ∝ σ⁻¹ Π_{i ≤ n} N(y_i; f(i), σ²) · 1\[f(1) < f(N)\],   f(x) = Σ_k w_k f_k(x | θ_k),
 ///
@@ -29,18 +30,18 @@ pub(super) struct CurvePosterior<'a> {
     epochs: Epochs,
     /// The curves of the last proposal.
     proposed: Vec<f64>,
-    /// The places of each family's parameters among the coordinates.
+    /// The range of each family's parameters among the coordinates.
     blocks: Vec<Range<usize>>,
 }
 
-/// One walker.
+/// State of one walker.
 #[derive(Clone, Debug)]
 pub(super) struct EnsembleWalker {
     /// θ_1, …, θ_K.
     parameters: Vec<f64>,
     weights: Vec<f64>,
     noise_std: f64,
-    /// f_k at all epochs, one after the other.
+    /// f_k at all epochs, concatenated.
     curves: Vec<f64>,
     /// y − f at 1, …, n, and −f(N).
     residuals: Vec<f64>,
@@ -54,7 +55,8 @@ impl EnsembleWalker {
 }
 
 impl<'a> CurvePosterior<'a> {
-    /// Given the values of the first epochs, at least one, N, and the families.
+    /// Creates the posterior given the values of the first epochs (at least one), N, and the
+    /// families.
     pub(super) fn new(y: &'a [f64], n_epochs: usize, families: &'a [Family]) -> Self {
         let epochs = Epochs::up_to(y.len(), n_epochs);
         let mut end = 0;
@@ -72,10 +74,12 @@ impl<'a> CurvePosterior<'a> {
         }
     }
 
-    /// Walkers around the least-squares fits of the single curves: parameters from the fits' normal approximations, weights in
-    /// random proportions and larger where a fit is good, σ that of the residuals times a random factor near 1.
+    /// Creates walkers around the least-squares fits of the single curves. Parameters are drawn
+    /// from the fits' normal approximations. Weights are in random proportions, and larger for good
+    /// fits. σ is that of the residuals times a random factor near 1.
     ///
-    /// The paper starts all walkers at the fits, with equal weights, and has 500 steps to forget that.
+    /// The paper starts all walkers at the fits, with equal weights, and has a burn-in of 500
+    /// steps.
     pub(super) fn walkers(&self, n_walkers: usize, stream: &mut Stream) -> Vec<EnsembleWalker> {
         let fits: Vec<Option<Fit>> =
             self.families.iter().map(|family| Fit::new(*family, &self.epochs, self.y)).collect();
@@ -86,7 +90,7 @@ impl<'a> CurvePosterior<'a> {
     }
 
     fn walker(&self, fits: &[Option<Fit>], noise_std: f64, stream: &mut Stream) -> EnsembleWalker {
-        /// Draws of a family's parameters before its start is taken.
+        /// Number of draws of a family's parameters before its start values are used.
         const N_DRAWS: usize = 4;
         let (n, width) = (count(self.y.len()), self.epochs.len());
         let mut parameters = Vec::new();
@@ -130,7 +134,7 @@ impl<'a> CurvePosterior<'a> {
         walker
     }
 
-    /// Recomputes the residuals, which updates let drift by rounding.
+    /// Recomputes the residuals, which accumulate rounding errors in updates.
     fn refresh(&self, walker: &mut EnsembleWalker) {
         let width = self.epochs.len();
         walker.residuals[..width - 1].copy_from_slice(self.y);
@@ -143,8 +147,8 @@ impl<'a> CurvePosterior<'a> {
         }
     }
 
-    /// Moves every walker once in everything: the parameters of each curve by [`stretch`], then weights and σ by draws from their
-    /// conditional laws.
+    /// Updates all coordinates of every walker once: the parameters of each curve by [`stretch`],
+    /// then weights and σ by draws from their conditional distributions.
     pub(super) fn sweep(&mut self, walkers: &mut [EnsembleWalker], stream: &mut Stream) {
         for family in 0..self.blocks.len() {
             let block = self.blocks[family].clone();
@@ -164,8 +168,9 @@ impl<'a> CurvePosterior<'a> {
         }
     }
 
-    /// Gibbs step along a direction of weights: w_k + t, and w_j − t if there is a j. As f is linear in t, its law is a normal one
-    /// within bounds: mean v·r/v·v and standard deviation σ/‖v‖, v = f_k − f_j at the observed epochs, r = y − f.
+    /// Gibbs step along a direction of weights: w_k + t, and w_j − t if j is given. f is linear in
+    /// t, so t has a truncated normal distribution with mean v·r/v·v and standard deviation σ/‖v‖,
+    /// v = f_k − f_j at the observed epochs, r = y − f.
     fn draw_weight(
         &self,
         walker: &mut EnsembleWalker,
@@ -199,7 +204,8 @@ impl<'a> CurvePosterior<'a> {
         } else if slope < 0.0 {
             upper = upper.min(bound);
         }
-        // A walker that starts outside of what is allowed stays until a move along another direction leads in.
+        // A walker that starts outside of the bounds stays until a move along another direction
+        // leads inside.
         if !(lower < upper && along.is_finite() && square.is_finite()) {
             return;
         }
@@ -219,7 +225,8 @@ impl<'a> CurvePosterior<'a> {
         }
     }
 
-    /// Gibbs step of σ: Σ r²/σ² is χ² with n degrees of freedom. A draw beyond the bounds is one that the bounded law rejects.
+    /// Gibbs step of σ: Σ r²/σ² is χ² with n degrees of freedom. Draws outside of the bounds are
+    /// rejected.
     fn draw_noise_std(&self, walker: &mut EnsembleWalker, stream: &mut Stream) {
         let n = self.y.len();
         let squares: f64 = walker.residuals[..n].iter().map(|r| r * r).sum();
@@ -293,7 +300,7 @@ impl Target for CurvePosterior<'_> {
     }
 }
 
-/// Returns true if a single curve is finite and ends within its bounds.
+/// Returns true if a single curve is finite and its final value is within the bounds.
 fn is_allowed(curve: &[f64]) -> bool {
     curve.iter().all(|value| value.is_finite())
         && curve.last().is_some_and(|end| (END.0..=END.1).contains(end))

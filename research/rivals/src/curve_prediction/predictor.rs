@@ -1,4 +1,4 @@
-//! The end of a learning curve, predicted as samples.
+//! Prediction of the end of a learning curve by samples.
 
 use std::f64::consts::FRAC_1_SQRT_2;
 
@@ -12,17 +12,17 @@ use fedbo_strategies::early_stopping::LearningCurve;
 /// The amount of sampling in a [`CurvePredictor`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CurveSampling {
-    /// Walkers of the ensemble, at least 8.
+    /// Number of walkers in the ensemble, at least 8.
     pub n_walkers: usize,
-    /// Moves of every walker in every block that are not kept.
+    /// Number of sweeps before sampling starts.
     pub n_burn_in: usize,
-    /// Those after that, every second of which is kept; at least 2.
+    /// Number of sweeps after that, at least 2. Every second sweep is kept.
     pub n_sweeps: usize,
 }
 
 impl Default for CurveSampling {
-    /// 24 walkers, 40 sweeps before the first sample and 80 of sampling, 960 samples. The paper took 100 walkers, 500 and 2000 steps
-    /// of all coordinates at once.
+    /// 24 walkers, 40 sweeps of burn-in and 80 of sampling, 960 samples. The paper used 100
+    /// walkers, 500 and 2000 steps of all coordinates at once.
     fn default() -> Self {
         Self { n_walkers: 24, n_burn_in: 40, n_sweeps: 80 }
     }
@@ -32,20 +32,25 @@ impl Default for CurveSampling {
 ///
 /// y_i = Σ_k w_k f_k(i | θ_k) + ε,   ε ~ N(0, σ²),   w_k ≥ 0,   f(1) < f(N),
 ///
-/// with the posterior of all of w, θ and σ sampled by Markov chains, given values of the first n epochs. Values are mapped from a
-/// given range to `[0, 1]` first, where the families have their usual parameters; they may lie somewhat outside of it.
+/// with the joint posterior of w, θ and σ sampled by Markov chains, given values of the first n
+/// epochs. Values are first mapped from a given range to `[0, 1]`, where the families have their
+/// usual parameters; they may be somewhat outside of it.
 ///
-/// Deviations from the paper, which gives the families (Table 1), the constraint and "uninformative" priors without bounds:
-/// parameters have uniform priors on boxes, scales on logarithmic ones, w_k lies in `[0, 1]`, σ between 0.001 and 0.5 of the
-/// range with a uniform logarithm, and each f_k(N) within half a range's width of the range, so that the posterior is proper.
-/// The affine-invariant sampler moves the parameters of one family at a time, where the paper moves all 48 coordinates at once;
-/// weights and σ are drawn from their conditional laws, which are known. Walkers start spread around the fits of single curves, the
-/// paper's in one point. The authors' code weighs late epochs more in the likelihood and normalises weights; this does neither.
+/// Deviations from the paper, which gives the families (Table 1), the constraint and
+/// "uninformative" priors without bounds: parameters have uniform priors on boxes, scales on
+/// logarithmic ones. w_k is in `[0, 1]`, σ is between 0.001 and 0.5 of the range with a uniform
+/// logarithm, and each f_k(N) is within half a range's width of the range, so that the posterior is
+/// proper. The affine-invariant sampler moves the parameters of one family at a time, where the
+/// paper moves all 48 coordinates at once; weights and σ are drawn from their conditional
+/// distributions, which are known. Walkers start spread around the fits of single curves, the
+/// paper's at one point. The authors' code gives late epochs more weight in the likelihood and
+/// normalises weights; this does neither.
 ///
-/// Chains this short stay near the fits, and that is part of the method: on random sums of curves, longer ones give wider
-/// intervals and worse means (8 of 50 epochs seen: mean error 0.06 after 120 sweeps, 0.11 after 720), because the wide priors let
-/// single curves drift apart at N where nothing of the sum up to n tells. There, with 4, 8, 20 and 40 epochs seen, intervals of
-/// 90 % hold the truth in 93 to 97 %.
+/// Chains this short stay near the fits, and this is part of the method. On random sums of curves,
+/// longer chains give wider intervals and worse means (8 of 50 epochs seen: mean error 0.06 after
+/// 120 sweeps, 0.11 after 720), because the wide priors let single curves drift apart at N, where
+/// the sum up to n gives no information. There, with 4, 8, 20 and 40 epochs seen, intervals of 90 %
+/// contain the truth in 93 to 97 %.
 ///
 /// Cost: O(n) for each of 11 families, walkers and sweeps; about 10 ms by default.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -56,10 +61,11 @@ pub struct CurvePredictor {
 }
 
 impl CurvePredictor {
-    /// For curves of N = `n_epochs` epochs whose values lie in about `range`.
+    /// Creates a predictor for curves of N = `n_epochs` epochs with values roughly in `range`.
     ///
     /// # Errors
-    /// If N is 0, the range is not finite or empty, or the sampling is less than [`CurveSampling`] asks for.
+    /// If N is 0, the range is not finite or empty, or the sampling is below the minimum of
+    /// [`CurveSampling`].
     pub fn new(
         n_epochs: usize,
         range: (f64, f64),
@@ -84,7 +90,7 @@ impl CurvePredictor {
         Ok(Self { n_epochs, range, sampling })
     }
 
-    /// Samples the posterior of the value after epoch N, given a curve; epochs after N are left out.
+    /// Samples the posterior of the value after epoch N, given a curve; epochs after N are ignored.
     pub fn predict(&self, curve: &LearningCurve, stream: &mut Stream) -> CurvePrediction {
         let (lower, width) = (self.range.0, self.range.1 - self.range.0);
         let seen = &curve.values()[..curve.n_epochs().min(self.n_epochs)];
@@ -106,7 +112,7 @@ impl CurvePredictor {
     }
 }
 
-/// Samples of how a learning curve ends.
+/// Samples of the end of a learning curve.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CurvePrediction {
     /// f(N) and σ, at least one pair.
@@ -114,7 +120,7 @@ pub struct CurvePrediction {
 }
 
 impl CurvePrediction {
-    /// Samples of (f(N), σ): the curve without noise, and the noise's standard deviation.
+    /// Samples of (f(N), σ): the noise-free final value, and the standard deviation of the noise.
     pub fn samples(&self) -> &[(f64, f64)] {
         &self.ends
     }
@@ -124,17 +130,17 @@ impl CurvePrediction {
         self.ends.iter().map(|(end, _)| end).sum::<f64>() / self.count()
     }
 
-    /// Standard deviation of f(N), without that of the noise.
+    /// Standard deviation of f(N), without the noise.
     pub fn std(&self) -> f64 {
         let mean = self.mean();
         let squares = self.ends.iter().map(|(end, _)| (end - mean).powi(2));
         (squares.sum::<f64>() / self.count()).sqrt()
     }
 
-    /// The value that a share q in `[0, 1]` of the samples of f(N) is at or below.
+    /// The q-quantile of the samples of f(N), with q in `[0, 1]`.
     ///
     /// # Panics
-    /// If q is outside.
+    /// If q is out of range.
     pub fn quantile(&self, q: f64) -> f64 {
         assert!((0.0..=1.0).contains(&q), "a quantile at {q}");
         let mut ends: Vec<f64> = self.ends.iter().map(|(end, _)| *end).collect();

@@ -1,4 +1,4 @@
-//! Stopping by extrapolation: a trial ends when it will hardly beat the best one.
+//! Stopping by extrapolation: a trial stops if it is unlikely to beat the best one.
 
 use fedbo_streams::{Purpose, Seed};
 
@@ -9,23 +9,26 @@ use fedbo_strategies::early_stopping::{StopReason, StoppingRule, TrainedTrial, T
 /// Settings of a [`CurvePredictionRule`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CurvePredictionSettings {
-    /// N: epochs of a complete trial.
+    /// Number N of epochs of a complete trial.
     pub n_epochs: usize,
-    /// Predictions are made after every so many epochs, at least 1.
+    /// Number of epochs between predictions, at least 1.
     pub interval: usize,
-    /// No prediction is made from fewer epochs: it says little, and the prior, not the curve, would decide.
+    /// Minimum number of epochs for a prediction; with fewer, the prior and not the curve would
+    /// decide.
     pub epochs_min: usize,
-    /// δ: a trial stops if the probability that it ends at or above the best one is below, in (0, 1).
+    /// δ in (0, 1): a trial stops if the probability that it ends at or above the best one is below
+    /// δ.
     pub prob_min: f64,
-    /// The lowest and the highest value that is thought possible, (0, 1) for accuracies; `None` takes the range of all values that
-    /// trials reported so far.
+    /// The lowest and the highest possible value, (0, 1) for accuracies; `None` uses the range of
+    /// all values reported by trials so far.
     pub range: Option<(f64, f64)>,
     /// The amount of sampling.
     pub sampling: CurveSampling,
 }
 
 impl CurvePredictionSettings {
-    /// A prediction every 2 epochs (Dai 2021, appendix A.4) from the fourth on, δ = 0.05 (Domhan et al. 2015), values of any range.
+    /// Predicts every 2 epochs (Dai 2021, appendix A.4) from the fourth on, δ = 0.05 (Domhan et al.
+    /// 2015), values of any range.
     pub fn for_epochs(n_epochs: usize) -> Self {
         Self {
             n_epochs,
@@ -42,8 +45,9 @@ impl CurvePredictionSettings {
 ///
 /// P(y_N ≥ ŷ | y_1, …, y_n) < δ,
 ///
-/// ŷ being the best last value of the complete trials. Without a complete trial nobody stops, nor does one that has itself
-/// reached ŷ already. A stopped trial's E\[f(N)\] stands for its value in the surrogate: [`CurvePredictionRule::expected_final_value`].
+/// where ŷ is the best final value of the complete trials. No trial stops before one is complete,
+/// and a trial that has already reached ŷ does not stop. The surrogate uses E\[f(N)\] as the value
+/// of a stopped trial: [`CurvePredictionRule::expected_final_value`].
 /// Cost: see [`CurvePredictor`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CurvePredictionRule {
@@ -52,8 +56,8 @@ pub struct CurvePredictionRule {
 }
 
 impl CurvePredictionRule {
-    /// A rule with these settings. Its draws are those of `seed` for [`Purpose::Proposal`], by trial and epoch, so it needs a seed
-    /// of its own.
+    /// Creates a rule. Its draws use `seed` with [`Purpose::Proposal`], by trial and epoch, so it
+    /// needs its own seed.
     ///
     /// # Errors
     /// If a setting is out of range.
@@ -70,8 +74,8 @@ impl CurvePredictionRule {
         Ok(Self { settings, seed })
     }
 
-    /// The prediction for a trial from what it has reported; `None` if all values so far are equal and no range is given. Equal
-    /// arguments give equal predictions.
+    /// Predicts the end of a trial from its reports; `None` if all values so far are equal and no
+    /// range is given. Equal arguments give equal predictions.
     pub fn predict(
         &self,
         trial: &TrainedTrial,
@@ -91,7 +95,8 @@ impl CurvePredictionRule {
         Some(predictor.predict(&trial.curve, &mut stream))
     }
 
-    /// E\[f(N)\], which stands for the value of a trial that was stopped; its last value if no prediction can be made.
+    /// E\[f(N)\], used as the value of a stopped trial; the trial's last value if no prediction is
+    /// possible.
     pub fn expected_final_value(&self, trial: &TrainedTrial, others: &[TrainedTrial]) -> f64 {
         self.predict(trial, others).map_or(trial.curve.last(), |prediction| prediction.mean())
     }

@@ -1,4 +1,4 @@
-//! Predictions against curves whose end is known.
+//! Predictions of curves with known ends.
 
 use fedbo_streams::Stream;
 use fedbo_testkit::test_stream;
@@ -15,7 +15,8 @@ fn predict(y: Vec<f64>, stream: &mut Stream) -> CurvePrediction {
     predictor.predict(&LearningCurve::new(y), stream)
 }
 
-/// A curve of one family with parameters around the starts, at epochs 1, …, N; `None` unless it rises and stays in `[0, 1]`.
+/// A curve of one family with parameters around the start values, at epochs 1, …, N; `None` unless
+/// it rises and stays in `[0, 1]`.
 fn random_curve(family: Family, stream: &mut Stream) -> Option<Vec<f64>> {
     let parameters: Vec<f64> = family
         .parameters()
@@ -43,8 +44,9 @@ fn noisy(curve: &[f64], std: f64, stream: &mut Stream) -> Vec<f64> {
     curve.iter().map(|v| v + std * stream.normal()).collect()
 }
 
-/// Half of a curve of each family, with little noise, tells its end: within 0.03 on average over 8 curves, and the prediction
-/// says so. The last value seen is further off.
+/// Half of a curve of each family, with little noise, determines its end within 0.03 on average
+/// over 8 curves, and the prediction has a matching uncertainty. The last value seen has a larger
+/// error.
 #[test]
 fn curves_of_every_family_are_recovered() {
     let (mut ours, mut last) = (0.0, 0.0);
@@ -65,7 +67,8 @@ fn curves_of_every_family_are_recovered() {
     assert!(ours < 0.6 * last, "{ours} {last}");
 }
 
-/// The 90 % interval of f(N) holds the truth of 200 random sums of curves in 75 to 99 % of the cases, from few and from many epochs.
+/// The 90 % interval of f(N) contains the truth of 200 random sums of curves in 75 to 99 % of the
+/// cases, from few and many epochs.
 #[test]
 fn intervals_are_calibrated() {
     for (n_seen, first) in [(8, 2000), (20, 3000)] {
@@ -105,12 +108,13 @@ fn predictions_follow_the_units() {
     let scaled = CurvePredictor::new(N, (-40.0, 60.0), CurveSampling::default()).unwrap();
     let curve = LearningCurve::new(y.iter().map(|v| 100.0 * v - 40.0).collect());
     let scaled = scaled.predict(&curve, &mut test_stream(5));
-    // Rounding can turn a draw, which then changes the rest of the chain; the law stays.
+    // Rounding can change a draw, which then changes the rest of the chain; the distribution is the
+    // same.
     assert!((scaled.mean() - (100.0 * plain.mean() - 40.0)).abs() < 2.0);
     assert!((scaled.std() / (100.0 * plain.std()) - 1.0).abs() < 0.4);
 }
 
-/// Whatever a curve looks like, a prediction is made of numbers.
+/// Predictions are finite for all kinds of curves.
 #[test]
 fn odd_curves_are_predicted_too() {
     let curves = [
@@ -132,7 +136,7 @@ fn odd_curves_are_predicted_too() {
     }
 }
 
-/// Quantiles and probabilities by hand, for samples that are given.
+/// Quantiles and probabilities by hand, for given samples.
 #[test]
 fn summaries_are_those_of_the_samples() {
     let y = vec![0.1, 0.2, 0.3, 0.35, 0.4];
@@ -152,8 +156,9 @@ fn summaries_are_those_of_the_samples() {
     assert!(prediction.prob_at_least(-9.0) > 0.999 && prediction.prob_at_least(9.0) < 1e-6);
 }
 
-/// With two families and four epochs, moments under the posterior are those of three million draws from the prior, weighted by
-/// their likelihood: means of f(N), its square and ln σ to five standard errors of the weighted draws and 0.01 for the chain's own.
+/// With two families and four epochs, moments under the posterior equal those of three million
+/// draws from the prior, weighted by their likelihood: means of f(N), its square and ln σ to five
+/// standard errors of the weighted draws, plus 0.01 for the chain's error.
 #[test]
 fn long_chains_have_the_moments_of_weighted_prior_draws() {
     const FAMILIES: [Family; 2] = [Family::Pow3, Family::Ilog2];

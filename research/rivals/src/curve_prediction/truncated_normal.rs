@@ -2,10 +2,11 @@
 
 use fedbo_streams::Stream;
 
-/// N(mean, std²) given that it lies in [lower, upper], by rejection (Robert 1995): from the uniform distribution on narrow
-/// intervals, from the normal on wide ones around the mean, from a shifted exponential in a tail.
+/// Draws from N(mean, std²) truncated to [lower, upper], by rejection (Robert 1995): from the
+/// uniform distribution on narrow intervals, from the normal on wide ones around the mean, from a
+/// shifted exponential in a tail.
 ///
-/// `lower` unless it is below `upper`. `std` may be infinite: the uniform distribution.
+/// Returns `lower` unless it is below `upper`. An infinite `std` gives the uniform distribution.
 pub(super) fn truncated_normal(
     mean: f64,
     std: f64,
@@ -20,7 +21,7 @@ pub(super) fn truncated_normal(
     if !(a.is_finite() && b.is_finite()) || (b - a) * (1.0 + a.abs().max(b.abs())) < 1e-6 {
         return lower + width * stream.uniform();
     }
-    // The tail above the mean is the one below, mirrored.
+    // The lower tail is the upper one, mirrored.
     if b < 0.0 {
         return upper.min(mean - std * beyond(-b, -a, stream)).max(lower);
     }
@@ -43,7 +44,7 @@ pub(super) fn truncated_normal(
     }
 }
 
-/// A standard normal number in [a, b], a ≥ 0.
+/// Draws a standard normal number in [a, b], a ≥ 0.
 fn beyond(a: f64, b: f64, stream: &mut Stream) -> f64 {
     let rate = 0.5 * (a + (a * a + 4.0).sqrt());
     if (b - a) * rate < 1.0 {
@@ -69,7 +70,8 @@ mod tests {
 
     use super::*;
 
-    /// The share of draws below a point is (Φ(x) − Φ(a))/(Φ(b) − Φ(a)) within five standard errors, in every branch.
+    /// The share of draws below a point is (Φ(x) − Φ(a))/(Φ(b) − Φ(a)) within five standard errors,
+    /// in every branch.
     #[test]
     fn draws_follow_the_truncated_law() {
         let mut stream = test_stream(91);

@@ -13,8 +13,9 @@ fn curve(end: f64, rate: f64, n: u32, stream: &mut Stream) -> Vec<f64> {
         .collect()
 }
 
-/// A flat curve far below the best stops at the first prediction; one that rises to the best does not, nor is any stopped before
-/// a trial is complete. What stands for a stopped trial is near its true end.
+/// A flat curve far below the best stops at the first prediction. A curve that rises to the best
+/// does not stop, and no curve stops before a trial is complete. The value of a stopped trial is
+/// near its true end.
 #[test]
 fn flat_curves_stop_and_rising_ones_do_not() {
     let settings = CurvePredictionSettings {
@@ -40,7 +41,8 @@ fn flat_curves_stop_and_rising_ones_do_not() {
     assert!((stand_in - beaten[39]).abs() < 0.12, "{stopped} {stand_in}");
 }
 
-/// Without a given range the rule does not depend on the unit: values in percent, and losses turned round, are judged alike.
+/// Without a given range the rule is independent of the unit: values in percent and negated losses
+/// give the same verdicts.
 #[test]
 fn the_range_of_values_is_learned() {
     let settings = CurvePredictionSettings::for_epochs(40);
@@ -56,7 +58,7 @@ fn the_range_of_values_is_learned() {
         assert!(rule.judge(&running(5, &bad), &others).stops(), "{scale}");
         assert!(!rule.judge(&running(6, &good), &others).stops(), "{scale}");
     }
-    // All values equal: nothing to go by.
+    // All values are equal, so there is no range.
     let equal = [complete(0, &[1.0; 40])];
     assert!(rule.predict(&running(5, &[1.0; 8]), &equal).is_none());
     assert!(!rule.judge(&running(5, &[1.0; 8]), &equal).stops());

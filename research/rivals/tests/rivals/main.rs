@@ -1,4 +1,4 @@
-//! Rivals as experiments run them.
+//! Rivals in the way experiments use them.
 
 mod curve_prediction;
 mod mtbo;

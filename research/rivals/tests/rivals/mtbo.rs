@@ -17,7 +17,7 @@ fn task() -> MetaTask {
     }
 }
 
-/// The first trials of a study that is best at (0.35, 0), one of which failed.
+/// The first trials of a study that is best at (0.35, 0). One trial failed.
 fn observations(n: usize, failed: usize) -> Vec<Observation> {
     let inputs = uniform_points(n, 2, &mut test_stream(40));
     let trials = inputs.rows().enumerate();
@@ -34,8 +34,9 @@ fn observations(n: usize, failed: usize) -> Vec<Observation> {
     trials.map(observation).collect()
 }
 
-/// A joint model of a task that is the target, one that is its negative and the target: the first query lies where the first
-/// task is best, correlations have the right signs, and tellings in parts give the same query.
+/// A joint model of the target, a task equal to it and one that is its negative: the first query is
+/// at the optimum of the first task, correlations have the right signs, and observations told in
+/// parts give the same query.
 #[test]
 fn multi_task_optimization_learns_from_what_is_alike() {
     let spec = ParameterSpec::float(0.0, 1.0);

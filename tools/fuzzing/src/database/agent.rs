@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use fedbo_agent::{EnrolOptions, Home, Parts, RunError, Session, Step, enrol_with, status};
 use fedbo_objective::FailuresMax;
 use fedbo_privacy::accounting::{Budget, Delta};
-use fedbo_transport::Clock as _;
+use fedbo_transport::{Clock as _, ProxySetting};
 use fedbo_wire::{EnrolmentToken, config_digest};
 
 use super::Change;
@@ -19,14 +19,15 @@ use crate::scratch;
 const HOME: &str = "home";
 const FILES: [&str; 2] = ["home/agent.db", "home/trials.db"];
 
-/// Asks how the agent stands, then runs it to where its coordinator has no more for it.
+/// Reads the agent's status, then runs it until the coordinator has no further handouts.
 pub(super) fn read(mut pieces: Pieces<'_>) {
     let which = pieces.below(studies().len() * FILES.len());
     let (study, which) = (which / FILES.len(), which % FILES.len());
     let (study, base) = (&studies()[study], &bases()[study]);
     let home = base.put();
     let change = Change::of(&mut pieces);
-    // Where a handout is stored, so is one that the coordinator signed: what stands behind its signature is reached.
+    // A stored handout gets a valid signature, so that the fuzzer reaches the code behind the
+    // signature check.
     change.put(FILES[which], &base.files[which], pieces, |column, bytes| match column {
         "bytes" => signed_handout(&bytes),
         _ => bytes,
@@ -39,12 +40,12 @@ pub(super) fn read(mut pieces: Pieces<'_>) {
     }
 }
 
-/// Rounds that the agent has taken part in.
+/// Number of rounds that the agent has completed.
 const N_ROUNDS: u64 = 2;
-/// More than a run of a study's rounds takes.
+/// Upper bound of the steps of a complete run.
 const N_STEPS: usize = 60;
 
-/// Runs the agent, whose waiting takes no time, for so many steps.
+/// Runs the agent for at most `N_STEPS` steps, with a clock that skips waiting times.
 fn run(home: &Path, study: &Frozen, n_rounds: u64) -> Result<(), RunError> {
     let home = Home::open(home)?;
     let membership = home.membership(None)?;
@@ -76,14 +77,14 @@ fn run(home: &Path, study: &Frozen, n_rounds: u64) -> Result<(), RunError> {
     Ok(())
 }
 
-/// An agent's files.
+/// Files of an agent.
 struct Base {
     key: Vec<u8>,
     files: [Vec<u8>; 2],
 }
 
 impl Base {
-    /// Puts the files into place; the folder.
+    /// Writes the files and returns their folder.
     fn put(&self) -> PathBuf {
         let home = scratch::subfolder(HOME);
         scratch::secret("home/identity.key", &self.key);
@@ -94,7 +95,7 @@ impl Base {
     }
 }
 
-/// The agent of each study, after two rounds.
+/// Files of the agent of each study after two rounds.
 fn bases() -> &'static [Base; 2] {
     static BASES: OnceLock<[Base; 2]> = OnceLock::new();
     BASES.get_or_init(|| {
@@ -110,6 +111,7 @@ fn bases() -> &'static [Base; 2] {
                     config: config_digest(study.text.as_bytes()),
                 },
                 ca: None,
+                proxy: ProxySetting::default(),
                 helper: None,
                 allow_plain_http: false,
             };
@@ -126,7 +128,7 @@ fn bases() -> &'static [Base; 2] {
 mod tests {
     use super::*;
 
-    /// The studies that the target damages are sound before, and their agents go on from them.
+    /// The undamaged files are valid, and their agents can continue.
     #[test]
     fn the_agents_have_taken_part_in_two_rounds() {
         for (study, base) in studies().iter().zip(bases()) {

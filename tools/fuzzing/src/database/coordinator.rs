@@ -18,7 +18,8 @@ use crate::served::{begun, folder, runtime, started};
 const FOLDER: &str = "coordinator";
 const FILES: [&str; 2] = ["coordinator/coordinator.db", "coordinator/charged.ledger.db"];
 
-/// Reads all that is stored, then starts the service on it, which goes on with the studies' rounds, and ends it.
+/// Reads all stored data, then starts the service, which continues the rounds of the studies, and
+/// stops it.
 pub(super) fn read(mut pieces: Pieces<'_>) {
     let which = pieces.below(FILES.len());
     let folder = folder(FOLDER);
@@ -69,7 +70,7 @@ fn serve(home: &Home) -> Result<(), ServiceError> {
     })
 }
 
-/// The files of a coordinator with both studies, whose first rounds have ended.
+/// Files of a coordinator with both studies after their first round.
 fn bases() -> &'static [Vec<u8>; 2] {
     static BASES: OnceLock<[Vec<u8>; 2]> = OnceLock::new();
     BASES.get_or_init(|| {
@@ -82,7 +83,7 @@ fn bases() -> &'static [Vec<u8>; 2] {
     })
 }
 
-/// Ends round 0 of each study, with what is handed out or released.
+/// Ends round 0 of each study with its handout or release.
 fn play(home: &Home) -> Result<(), StoreError> {
     let store = home.store();
     for (record, study) in store.studies()?.iter().zip(studies()) {
@@ -118,7 +119,7 @@ fn play(home: &Home) -> Result<(), StoreError> {
 mod tests {
     use super::*;
 
-    /// The files that the target damages are sound before.
+    /// The undamaged files are valid.
     #[test]
     fn the_studies_are_stored_with_their_first_rounds() {
         let home = Home::open(&folder(FOLDER), Mode::Create).unwrap();

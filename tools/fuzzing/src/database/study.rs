@@ -1,4 +1,4 @@
-//! A study of one party.
+//! A study of a single party.
 
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
@@ -13,7 +13,7 @@ use crate::scratch;
 
 const NAME: &str = "study.db";
 
-/// Verifies the file and reads it, then asks for a trial and tells it.
+/// Verifies and reads the file, then asks for a trial and tells its value.
 pub(super) fn read(mut pieces: Pieces<'_>) {
     let strategy = pieces.below(2);
     let path = Change::of(&mut pieces).put(NAME, &bases()[strategy], pieces, |_, bytes| bytes);
@@ -33,7 +33,7 @@ fn go_on(path: &Path) -> Result<(), StudyError> {
         study.check()?;
         study.best()?;
         let trial = study.ask()?;
-        // INV-21: what is asked for lies in the space.
+        // INV-21: a proposed point lies in the space.
         if trials.iter().all(|known| known.number != trial.number) {
             assert_eq!(study.space().normalize(&trial.point).as_ref(), Ok(&trial.point));
         }
@@ -42,7 +42,7 @@ fn go_on(path: &Path) -> Result<(), StudyError> {
     Ok(())
 }
 
-/// A study with a surrogate and one without, each with trials in every state.
+/// One study with a surrogate and one without, each with trials in every state.
 fn bases() -> &'static [Vec<u8>; 2] {
     static BASES: OnceLock<[Vec<u8>; 2]> = OnceLock::new();
     BASES.get_or_init(|| {

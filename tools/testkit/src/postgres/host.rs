@@ -1,5 +1,5 @@
-//! The resources of the machine that a scratch server needs: PostgreSQL's programs, a place, a user, and the list of
-//! processes.
+//! Resources of the machine for a scratch server: PostgreSQL's programs, a folder, a user, and the
+//! process list.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use std::process::Command;
 
 use rustix::process::Pid;
 
-/// An ordinary user, for a process that root starts.
+/// An unprivileged user, for a server that root starts.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct User {
     pub(super) uid: u32,
@@ -19,11 +19,11 @@ pub(super) struct User {
 pub(super) struct Process {
     pub(super) id: Pid,
     pub(super) parent: Option<Pid>,
-    /// `T`: stopped, `Z`: ended, but not yet forgotten; others run.
+    /// `T`: stopped; `Z`: zombie; others run.
     pub(super) state: char,
 }
 
-/// All processes, from `/proc` or, where there is none, from `ps`.
+/// Lists all processes, from `/proc` or, if it does not exist, from `ps`.
 pub(super) fn processes() -> Vec<Process> {
     let table = match fs::read_dir("/proc/self") {
         Ok(_) => of_proc(),
@@ -46,12 +46,12 @@ pub(super) fn processes() -> Vec<Process> {
     table.lines().filter_map(process).collect()
 }
 
-/// A line for each process: its id, its parent's and its state.
+/// Returns one line per process: its id, its parent's id and its state.
 fn of_proc() -> String {
     let entries = fs::read_dir("/proc").unwrap().flatten();
     let lines = entries.filter_map(|entry| {
         let stat = fs::read_to_string(entry.path().join("stat")).ok()?;
-        // "pid (name) state ppid …": the name may hold blanks and brackets.
+        // Format: "pid (name) state ppid …". The name may contain spaces and parentheses.
         let (pid, _) = stat.split_once(' ')?;
         let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
         let (state, parent) = (fields.next()?, fields.next()?);
@@ -60,8 +60,11 @@ fn of_proc() -> String {
     lines.collect()
 }
 
-/// Returns the place for a server's folder: in memory if there is room, else the system's temporary folder. Tests kill
-/// processes, not machines, so a disk's syncs would only cost time; the server makes them all the same.
+/// Returns the parent of the server's folder: `/dev/shm` if it has enough space, otherwise the
+/// system's temporary folder.
+///
+/// Tests kill processes, not machines, so real disk syncs would only cost time. The server still
+/// calls fsync.
 pub(super) fn place() -> PathBuf {
     const ROOM: u64 = 512 << 20;
     let memory = Path::new("/dev/shm");
@@ -73,7 +76,7 @@ pub(super) fn place() -> PathBuf {
     }
 }
 
-/// The user whom a server runs as, if this is root.
+/// Returns the user for the server, or `None` unless the current user is root.
 pub(super) fn ordinary_user() -> Option<User> {
     if !rustix::process::geteuid().is_root() {
         return None;
@@ -93,7 +96,8 @@ pub(super) fn ordinary_user() -> Option<User> {
     }))
 }
 
-/// The folder of PostgreSQL's programs: that of `PATH`, or where Debian, Fedora and Homebrew put them.
+/// Returns the folder of PostgreSQL's programs: one in `PATH`, or the one used by Debian, Fedora or
+/// Homebrew.
 pub(super) fn programs() -> PathBuf {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let mut folders: Vec<PathBuf> = std::env::split_paths(&path).collect();
@@ -118,7 +122,7 @@ pub(super) fn programs() -> PathBuf {
              with: apt-get install postgresql"
         )
     });
-    // Where a link leads to are also its other files.
+    // Resolve symlinks: PostgreSQL looks for its other files next to the real program.
     let initdb = folder.join("initdb").canonicalize().unwrap();
     initdb.parent().map(Path::to_path_buf).unwrap()
 }

@@ -1,4 +1,4 @@
-//! The contract of a storage with trials that report as they train.
+//! Contract of a storage for trials that report intermediate values.
 #![expect(
     clippy::unwrap_used,
     reason = "a storage that fails here breaks its contract, and the message says how"
@@ -44,7 +44,8 @@ pub(super) fn reports_ascend(storage: &dyn Storage) {
     for again in [at(5, 0.0), at(2, 0.5)] {
         assert_eq!(report(again).unwrap(), ReportOutcome::Already);
     }
-    // The same epoch with another value, to the bit; and epochs between and before.
+    // A reported epoch with another value, even −0.0 for 0.0; and unreported epochs that are not
+    // later.
     for (refused, beside) in [
         (at(5, -0.0), at(5, 0.0)),
         (at(2, 0.25), at(2, 0.5)),
@@ -90,7 +91,7 @@ pub(super) fn who_may_report(storage: &dyn Storage) {
     ));
     assert_eq!(by(0, TellAuthority::Worker(&worker.id)).unwrap(), ReportOutcome::New);
     assert_eq!(by(1, TellAuthority::Hand).unwrap(), ReportOutcome::New);
-    // Whose lease was over and whose trial was taken over comes too late.
+    // A report comes too late if the lease has expired and another worker has claimed the trial.
     add(storage, study, &held(3.0, &worker, Some(SHORT)));
     std::thread::sleep(2 * SHORT);
     assert_eq!(storage.claim(study, &other, LONG).unwrap().unwrap().number, 2);
@@ -119,7 +120,7 @@ pub(super) fn reports_go_with_their_attempt(storage: &dyn Storage) {
     let again = storage.claim(study, &other, Some(SHORT)).unwrap().unwrap();
     assert_eq!((again.number, again.reports), (0, Vec::new()));
     report(storage, study, 0, &other, at(1, 0.75)).unwrap();
-    // Taken over when its lease is over, it begins anew as well.
+    // A claim after an expired lease discards earlier reports as well.
     std::thread::sleep(2 * SHORT);
     let taken = storage.claim(study, &worker, LONG).unwrap().unwrap();
     assert_eq!((taken.number, &taken.reports), (0, &Vec::new()));

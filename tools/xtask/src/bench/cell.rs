@@ -1,4 +1,4 @@
-//! The cells that are measured, and what is required of them.
+//! Cells to measure, and their requirements.
 
 /// The operation that a cell measures.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -7,33 +7,33 @@ pub(crate) enum Kind {
     Thompson,
     /// A hyperparameter fit.
     Hyperfit,
-    /// The maximum of a message.
+    /// Maximization of a message.
     Message,
-    /// One step of a study.
+    /// One ask and tell of a study.
     AskTell,
-    /// Growth of a study's step and of its memory.
+    /// Growth of the time and the memory of a study's step.
     StudyGrowth,
-    /// Growth of cost.
+    /// Growth of computation time.
     Scaling,
     /// A round of the private mechanism.
     Aggregation,
-    /// Rounds of a whole private federation.
+    /// Rounds of a complete private federation.
     PrivateRound,
-    /// A query that builds on other agents' models.
+    /// A query that uses other agents' models.
     MetaStep,
-    /// Growth of such a query with the number of tasks.
+    /// Growth of the time of such a query with the number of tasks.
     MetaScaling,
     /// The stopping problem of a trial.
     StoppingProblem,
     /// A decision in a game.
     GameDecision,
-    /// ε by each accountant.
+    /// Computation of ε by each accountant.
     PrivacyAccounting,
     /// The cost of a secure sum.
     Secsum,
-    /// A coordinator's service under load.
+    /// A coordinator service under load.
     CoordinatorLoad,
-    /// Memory of a coordinator's connections.
+    /// Memory usage of a coordinator's connections.
     CoordinatorConnections,
     /// Peak memory of a federation.
     Memory,
@@ -42,11 +42,11 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// The kinds that stand beside peers.
+    /// Kinds that are compared with peers.
     pub(crate) const COMPARED: [Self; 4] =
         [Self::Thompson, Self::Message, Self::Hyperfit, Self::AskTell];
 
-    /// The kinds that stand alone.
+    /// Kinds without peers.
     pub(crate) const ALONE: [Self; 13] = [
         Self::Scaling,
         Self::StudyGrowth,
@@ -63,7 +63,7 @@ impl Kind {
         Self::Memory,
     ];
 
-    /// Returns true if the number of repetitions and the seconds that they may take can be set.
+    /// Returns true if the number of repetitions and the time limit can be set.
     pub(crate) fn is_repeated(self) -> bool {
         !matches!(
             self,
@@ -74,7 +74,7 @@ impl Kind {
         )
     }
 
-    /// Its name in results.
+    /// Name of the kind in results.
     pub(crate) fn bench(self) -> &'static str {
         match self {
             Self::Thompson => "thompson_step",
@@ -99,7 +99,7 @@ impl Kind {
     }
 }
 
-/// The factor by which a cell must be faster than a peer, at equal or better quality.
+/// Required speedup over a peer, at equal or better quality.
 pub(crate) struct Requirement {
     pub(crate) peer: &'static str,
     pub(crate) ratio: f64,
@@ -108,13 +108,13 @@ pub(crate) struct Requirement {
 /// One cell.
 pub(crate) struct Cell {
     pub(crate) kind: Kind,
-    /// Such as `thompson_step/d3/t200`.
+    /// For example `thompson_step/d3/t200`.
     pub(crate) name: String,
     /// Arguments of `fedbo-bench`.
     pub(crate) arguments: Vec<String>,
-    /// Environment of the peers' script that selects the same cell.
+    /// Environment variables that select the same cell in the peers' script.
     pub(crate) selection: Vec<(&'static str, String)>,
-    /// Columns that a row of this cell has.
+    /// Column values that identify rows of this cell.
     pub(crate) key: Vec<(&'static str, serde_json::Value)>,
     pub(crate) requirement: Option<Requirement>,
 }
@@ -126,7 +126,7 @@ impl Cell {
     }
 }
 
-/// All cells, or a few.
+/// Returns all cells, or a few of them if `quick`.
 pub(crate) fn all(quick: bool) -> Vec<Cell> {
     let (dims, sizes): (&[usize], &[usize]) =
         if quick { (&[3], &[50, 200]) } else { (&[2, 3, 6, 20], &[10, 50, 200, 1000]) };
@@ -193,7 +193,7 @@ pub(crate) fn all(quick: bool) -> Vec<Cell> {
     cells
 }
 
-/// A coordinator's service and its agents, in two processes.
+/// Cells with a coordinator service and its agents in two processes.
 fn coordinator(quick: bool) -> Vec<Cell> {
     let rounds = if quick { "10" } else { "60" };
     let held = ["--rounds", rounds];

@@ -1,6 +1,6 @@
-//! `bench`: our operations, and the peers' beside them, cell by cell in the same run.
+//! `bench`: measures our operations and those of peers, cell by cell in the same run.
 //!
-//! The protocol and its reasons stand in `docs/decisions/0007-benchmarks.md`.
+//! `docs/decisions/0007-benchmarks.md` describes the protocol and its reasons.
 
 mod cell;
 mod peers;
@@ -13,28 +13,31 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 
-use crate::process::{cargo, last_line, root, run, target};
+use crate::process::{cargo, cargo_in, last_line, root, run, target};
+use crate::workspace::RESEARCH;
 use cell::{Cell, Kind};
 use peers::Peers;
 
-/// A row of results: the columns that the peers' scripts print.
+/// A row of results, with the columns of the peers' scripts.
 pub(crate) type Row = serde_json::Map<String, Value>;
 
 /// The arguments of `cargo xtask bench`.
 #[derive(clap::Args)]
 pub(crate) struct Bench {
-    /// Only cells whose name contains this: thompson_step/d3, hyperfit/se/t200, message, scaling, aggregation, coordinator_load/held, memory, micro
+    /// Run only cells with this text in their name: thompson_step/d3, hyperfit/se/t200, message,
+    /// scaling, aggregation, coordinator_load/held, memory, micro
     filter: Option<String>,
-    /// Few cells and few repetitions: a look, not a measurement
+    /// Run few cells with few repetitions, for a quick look without reliable figures
     #[arg(long)]
     quick: bool,
-    /// A Python that has the peers' packages (default: PEERS_PYTHON, then target/peers-env)
+    /// Python with the peers' packages [default: PEERS_PYTHON, then target/peers-env]
     #[arg(long, value_name = "PYTHON")]
     peers: Option<PathBuf>,
-    /// Make target/peers-env with the pinned packages that the comparison needs (about 6 GB), using python3
+    /// Create target/peers-env with the pinned packages for the comparison (about 6 GB), using
+    /// python3
     #[arg(long)]
     install_peers: bool,
-    /// Draws of a peer in each Thompson cell; their scripts' own figure is 30
+    /// Draws of a peer in each Thompson cell; the default of their scripts is 30
     #[arg(long, default_value_t = 100)]
     peer_draws: usize,
     /// List the cells and stop
@@ -61,7 +64,7 @@ impl Bench {
         let folder = target().join("bench");
         std::fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
         if cells.iter().any(|cell| cell.kind != Kind::Micro) {
-            run(&mut cargo(["build", "--release", "--package", "fedbo-bench"]))?;
+            run(&mut cargo_in(RESEARCH, ["build", "--release", "--package", "fedbo-bench"]))?;
         }
         let mut done = Vec::new();
         for (index, cell) in cells.iter().enumerate() {
@@ -71,15 +74,15 @@ impl Bench {
                 continue;
             }
             done.push(self.measure(cell, &peers)?);
-            write(&folder, &done, &peers)?; // as we go: a long run that is interrupted has not been for nothing
+            write(&folder, &done, &peers)?; // after each cell: an interrupted run keeps its results
         }
         report::print(&done, &peers);
         eprintln!("xtask: JSON lines in {}", folder.display());
         Ok(())
     }
 
-    /// One cell: ours, the peers, ours again where there are peers. The slower of our two runs counts, so that what the
-    /// machine does beside us is never to our advantage.
+    /// Measures one cell: ours, the peers, and ours again if there are peers. The slower of our two
+    /// runs counts, so that other load on the machine is never to our advantage.
     fn measure<'a>(&self, cell: &'a Cell, peers: &Peers) -> Result<Measured<'a>> {
         let before = self.ours(cell)?;
         let theirs = peers.rows(cell)?;
@@ -113,14 +116,14 @@ impl Bench {
     }
 }
 
-/// The rows of one cell, ours and the peers'.
+/// Rows of one cell, ours and the peers'.
 pub(crate) struct Measured<'a> {
     pub(crate) cell: &'a Cell,
     pub(crate) ours: Vec<Row>,
     pub(crate) theirs: Vec<Row>,
 }
 
-/// The rows of one line of results.
+/// Parses the rows of one line of results.
 pub(crate) fn rows_of(line: &str) -> Result<Vec<Row>> {
     let result: Value =
         serde_json::from_str(line).with_context(|| format!("not a line of results: {line}"))?;
@@ -128,7 +131,7 @@ pub(crate) fn rows_of(line: &str) -> Result<Vec<Row>> {
     Ok(rows.iter().filter_map(Value::as_object).cloned().collect())
 }
 
-/// Row by row, the one with the larger median.
+/// Selects the larger median of two runs, row by row.
 fn slower(first: Vec<Row>, second: Vec<Row>) -> Vec<Row> {
     let seconds = |row: &Row| row.get("seconds").and_then(Value::as_f64).unwrap_or(0.0);
     first
@@ -138,12 +141,12 @@ fn slower(first: Vec<Row>, second: Vec<Row>) -> Vec<Row> {
         .collect()
 }
 
-/// The cores that ours and the peers' programs may use.
+/// Number of cores that our programs and those of the peers may use.
 fn n_cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// Writes `fedbo-<bench>.json`, and `peers-<bench>.json` where the peers ran beside us.
+/// Writes `fedbo-<bench>.json`, and `peers-<bench>.json` if the peers ran in the same run.
 fn write(folder: &Path, done: &[Measured<'_>], peers: &Peers) -> Result<()> {
     for kind in Kind::COMPARED.into_iter().chain(Kind::ALONE) {
         let of_kind = || done.iter().filter(|m| m.cell.kind == kind);

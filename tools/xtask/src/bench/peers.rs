@@ -1,4 +1,4 @@
-//! The peers: their scripts under a Python that has their packages, or the results that were stored of them.
+//! Peers: runs their scripts with a Python that has their packages, or reads stored results.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,12 +10,14 @@ use super::cell::{Cell, Kind};
 use super::{Row, rows_of};
 use crate::process::{last_line, root, run, succeeds, target};
 
-/// The packages among the pinned ones that the compared cells need.
+/// Pinned packages that the compared cells need.
 const PACKAGES: [&str; 8] =
     ["numpy", "scipy", "torch", "gpytorch", "linear_operator", "botorch", "scikit-learn", "optuna"];
 
-/// Runs a peers' script with more draws a cell than its own 30, and without the extra searches that judge its search
-/// after the timing: they take most of its time and we do not show them.
+/// Runs a peer's script with more than its own 30 draws per cell.
+///
+/// It omits the additional searches that evaluate the peer's search after the timing: they take
+/// most of the time and we do not show them.
 const DRIVER: &str = "\
 import common, os, sys
 plain, draws = common.measure, int(os.environ['FEDBO_PEER_DRAWS'])
@@ -26,18 +28,18 @@ common.measure = measure
 __import__(os.environ['FEDBO_PEER_SCRIPT']).main()
 ";
 
-/// The source of the peers' figures.
+/// Source of the peers' figures.
 pub(crate) enum Peers {
-    /// From a run beside ours.
+    /// A run next to ours.
     Run { python: PathBuf, scripts: PathBuf, draws: usize, budget_s: usize },
-    /// From stored results of another machine and time.
+    /// Stored results from another machine and time.
     Stored { results: PathBuf },
-    /// Neither is at hand.
+    /// Neither is available.
     Absent,
 }
 
 impl Peers {
-    /// Takes the Python that was given, the one that PEERS_PYTHON names or our own; else stored results.
+    /// Uses the given Python, PEERS_PYTHON or our own environment; otherwise stored results.
     pub(crate) fn find(python: Option<&Path>, draws: usize, quick: bool) -> Result<Self> {
         let named = python
             .map(Path::to_path_buf)
@@ -72,15 +74,15 @@ impl Peers {
         })
     }
 
-    /// Returns true if their figures are of this run.
+    /// Returns true if the figures come from this run.
     pub(crate) fn in_same_run(&self) -> bool {
         matches!(self, Self::Run { .. })
     }
 
-    /// Their rows of a cell; empty if there are none.
+    /// Returns the peers' rows of a cell; empty if there are none.
     pub(crate) fn rows(&self, cell: &Cell) -> Result<Vec<Row>> {
         if !cell.runs_peers() {
-            // The authors' code is not ours to give: only its stored times can be shown.
+            // We may not distribute the authors' code, so only its stored times can be shown.
             let message = cell.kind == Kind::Message;
             return Ok(if message { official() } else { Vec::new() });
         }
@@ -117,15 +119,17 @@ impl Peers {
     }
 }
 
-/// Returns true if a stored row is of a peer that the cell compares with.
+/// Returns true if the cell compares with the peer of a stored row.
 fn is_compared(cell: &Cell, row: &Row) -> bool {
     let peers = cell.selection.iter().find(|(k, _)| k.ends_with("_PEERS"));
     let peer = row.get("peer").and_then(Value::as_str).unwrap_or_default();
     peers.is_none_or(|(_, names)| names.split(',').any(|name| name == peer))
 }
 
-/// Stored times of the FTS authors' published code on the landmine problem (M = 100, d = 2): the search for the maximum
-/// alone (mean over iterations), and all of an iteration beside the objective (median).
+/// Stored times of the published code of the FTS authors on the landmine problem (M = 100, d = 2).
+///
+/// There are two figures: the search for the maximum alone (mean over iterations), and a complete
+/// iteration without the objective (median).
 fn official() -> Vec<Row> {
     let Some(folder) = scripts() else {
         return Vec::new();
@@ -152,14 +156,14 @@ fn official() -> Vec<Row> {
     found
 }
 
-/// The folder of the peers' scripts, if there is one.
+/// Returns the folder of the peers' scripts, if it exists.
 fn scripts() -> Option<PathBuf> {
     let folder = std::env::var_os("FEDBO_PEERS")
         .map_or_else(|| root().join("../shared/bench/peers"), PathBuf::from);
     folder.canonicalize().ok()
 }
 
-/// The folder of the data sets, if there is one.
+/// Returns the folder of the data sets, if it exists.
 pub(crate) fn data_folder() -> Option<PathBuf> {
     match std::env::var_os("BENCH_DATA") {
         Some(folder) => Some(PathBuf::from(folder)),
@@ -167,12 +171,12 @@ pub(crate) fn data_folder() -> Option<PathBuf> {
     }
 }
 
-/// Our own environment of the peers' packages.
+/// Folder of our own environment with the peers' packages.
 fn environment() -> PathBuf {
     target().join("peers-env")
 }
 
-/// Makes that environment with the pinned versions of `requirements.txt`.
+/// Creates the environment with the pinned versions of `requirements.txt`.
 pub(crate) fn install() -> Result<()> {
     let folder = scripts().context("no folder of peers' scripts: set FEDBO_PEERS")?;
     let pinned = folder.join("requirements.txt");

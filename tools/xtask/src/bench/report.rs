@@ -1,4 +1,4 @@
-//! The tables on standard output.
+//! Tables on standard output.
 
 use serde_json::Value;
 
@@ -6,12 +6,13 @@ use super::cell::{Kind, Requirement};
 use super::peers::Peers;
 use super::{Measured, Row, service};
 
-/// A mean this many combined standard errors below a peer's still counts as equal.
+/// A mean at most this many combined standard errors below a peer's counts as equal.
 const EQUAL_SE: f64 = 2.0;
-/// A log likelihood this far below a peer's still counts as equal: their searches end within it.
+/// A log likelihood at most this far below a peer's counts as equal: the searches stop within this
+/// tolerance.
 const EQUAL_LML: f64 = 1e-3;
 
-/// Prints one table a kind of cell.
+/// Prints one table per kind of cell.
 pub(crate) fn print(done: &[Measured<'_>], peers: &Peers) {
     for kind in Kind::COMPARED {
         let cells: Vec<&Measured<'_>> = done.iter().filter(|m| m.cell.kind == kind).collect();
@@ -70,7 +71,7 @@ pub(crate) fn print(done: &[Measured<'_>], peers: &Peers) {
     }
 }
 
-/// One line for every peer of a cell, or one of ours alone.
+/// Adds one line per peer of a cell, or a single line without peers.
 fn compare(measured: &Measured<'_>, table: &mut Table) {
     let Some(ours) = measured.ours.first() else {
         return;
@@ -123,9 +124,9 @@ fn verdict(requirement: &Requirement, ratio: f64, difference: &Difference) -> St
     format!("{}x: {word}", requirement.ratio)
 }
 
-/// The difference between our quality and a peer's.
+/// Difference between our quality and a peer's.
 enum Difference {
-    /// Mean values reached: the difference and its standard error.
+    /// Reached mean values: the difference and its standard error.
     Values { ours_less_theirs: f64, standard_error: f64 },
     /// Log likelihoods.
     Likelihoods { ours_less_theirs: f64 },
@@ -168,7 +169,7 @@ impl Difference {
     }
 }
 
-/// A value reached with its standard error, or a likelihood.
+/// Formats a reached value with its standard error, or a likelihood.
 fn quality(row: &Row) -> String {
     if let Some(lml) = number(row, "lml") {
         return format!("lml {lml:.5}");
@@ -179,7 +180,7 @@ fn quality(row: &Row) -> String {
     format!("{mean:.3} ± {se:.3}")
 }
 
-/// [`quality`], with the gap to a longer search where we took one.
+/// [`quality`], with the gap to a longer search if it was measured.
 fn our_quality(row: &Row) -> String {
     match number(row, "gap_median").zip(number(row, "gap_max")) {
         Some((median, most)) => {
@@ -189,7 +190,7 @@ fn our_quality(row: &Row) -> String {
     }
 }
 
-/// Operations down, sizes across, the exponent of growth last.
+/// Prints operations as rows, sizes as columns, and the exponent of growth as the last column.
 fn scaling(bench: &str, rows: &[&Row]) {
     println!(
         "\n{bench}: wall seconds, median unless said; exponent: least squares over the upper decade"
@@ -266,7 +267,7 @@ fn private_round(rows: &[&Row]) {
     print_columns(rows, &columns);
 }
 
-/// A query that builds on models of other tasks, and its parts.
+/// A query that uses models of other tasks, and its parts.
 fn other_tasks(kind: Kind, rows: &[&Row]) {
     println!("\n{}: seconds for one query", kind.bench());
     let (what, tasks, features) = match kind {
@@ -287,7 +288,8 @@ fn other_tasks(kind: Kind, rows: &[&Row]) {
     print_columns(rows, &columns);
 }
 
-/// One line a problem: the whole and its parts; what is left of the whole sorts paths into cells.
+/// Prints one line per problem: the total and its parts. The remainder is the time to sort paths
+/// into cells.
 fn stopping_problem(rows: &[&Row]) {
     println!(
         "\nstopping_problem: median wall seconds for the rule of one trial under BO-BOS; cells: what is left of the whole"
@@ -327,7 +329,8 @@ fn stopping_problem(rows: &[&Row]) {
     table.print();
 }
 
-/// One line a level and number of rounds: the next decision of a player that played along, and that of one made anew.
+/// Prints one line per level and number of rounds: the next decision of a player that has played
+/// all rounds, and that of a new player created from the record.
 fn game_decision(rows: &[&Row]) {
     println!(
         "\ngame_decision: median wall seconds for one decision of R2-B2, players with as many actions each"
@@ -415,10 +418,10 @@ fn memory(rows: &[&Row]) {
     print_columns(rows, &columns);
 }
 
-/// A column's title, and how it shows a row.
+/// Title of a column, and the function that formats its cell of a row.
 pub(super) type Column<'a> = (&'a str, &'a dyn Fn(&Row) -> String);
 
-/// Prints a table with a line for each row.
+/// Prints a table with one line per row.
 pub(super) fn print_columns(rows: &[&Row], columns: &[Column<'_>]) {
     let mut table = Table::new(&columns.iter().map(|(title, _)| *title).collect::<Vec<_>>());
     for row in rows {
@@ -427,7 +430,7 @@ pub(super) fn print_columns(rows: &[&Row], columns: &[Column<'_>]) {
     table.print();
 }
 
-/// Shows the text or the number under a key.
+/// Formats the text or the number of a key.
 pub(super) fn shown(key: &str) -> impl Fn(&Row) -> String {
     move |row| match row.get(key) {
         Some(Value::String(text)) => text.clone(),
@@ -435,7 +438,7 @@ pub(super) fn shown(key: &str) -> impl Fn(&Row) -> String {
     }
 }
 
-/// Shows the seconds under a key.
+/// Formats the seconds of a key.
 fn seconds(key: &str) -> impl Fn(&Row) -> String {
     move |row| number(row, key).map_or("-".into(), time)
 }
@@ -449,7 +452,7 @@ fn text(row: &Row, key: &str) -> String {
     value.unwrap_or_default().to_owned()
 }
 
-/// Seconds with three digits and a unit.
+/// Formats seconds with three digits and a unit.
 fn time(seconds: f64) -> String {
     let (scaled, unit) = match seconds {
         s if s < 1e-3 => (s * 1e6, "µs"),
@@ -460,7 +463,7 @@ fn time(seconds: f64) -> String {
     format!("{scaled:.decimals$} {unit}")
 }
 
-/// A Markdown table with aligned columns; the first row is the head.
+/// A Markdown table with aligned columns; the first row is the header.
 struct Table(Vec<Vec<String>>);
 
 impl Table {

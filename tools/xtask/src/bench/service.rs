@@ -1,4 +1,4 @@
-//! Tables of a coordinator's service.
+//! Tables for a coordinator service.
 
 use super::Row;
 use super::cell::Kind;

@@ -1,4 +1,4 @@
-//! The files of an archive, which the package for Debian takes from there.
+//! Files of the archive; the Debian package takes its files from here.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,9 +11,9 @@ use super::Release;
 use crate::process::{installed, root, run, target};
 use crate::workspace::packages;
 
-/// The version that is installed where it is missing.
+/// Version to install if it is missing.
 const CARGO_CYCLONEDX: &str = "0.5.9";
-/// The shells whose completions are packed, and the names of the files as these shells look for them.
+/// Shells with packed completions, and the file names that these shells expect.
 pub(super) const COMPLETIONS: [(&str, &str); 5] = [
     ("bash", "fedbo"),
     ("zsh", "_fedbo"),
@@ -21,25 +21,27 @@ pub(super) const COMPLETIONS: [(&str, &str); 5] = [
     ("elvish", "fedbo.elv"),
     ("powershell", "fedbo.ps1"),
 ];
-/// Files of the workspace that are packed as they are, and their names in the archive.
-const COPIED: [(&str, &str); 6] = [
+/// Files of the workspace that are packed unchanged, and their names in the archive.
+const COPIED: [(&str, &str); 7] = [
     ("LICENSE", "LICENSE"),
     ("README.md", "README.md"),
     ("CHANGELOG.md", "CHANGELOG.md"),
     ("deploy/fedbo-agent.service", "deploy/fedbo-agent.service"),
     ("deploy/fedbo-coordinator.service", "deploy/fedbo-coordinator.service"),
+    ("deploy/fedbo-helper.service", "deploy/fedbo-helper.service"),
     ("deploy/nginx.conf", "deploy/nginx.conf"),
 ];
 
-/// The folder that is packed.
+/// The folder to pack.
 pub(super) struct Contents {
-    /// Its name, which the archive has too.
+    /// Name of the folder and of the archive.
     pub(super) name: String,
     pub(super) folder: PathBuf,
 }
 
 impl Contents {
-    /// Fills the folder: the program, and what it writes about itself.
+    /// Fills the folder with the program, its generated manual pages and completions, an SBOM, and
+    /// copied files.
     pub(super) fn make(release: &Release, program: &Path) -> Result<Self> {
         let name = format!("fedbo-{}-{}", release.version, release.triple);
         let folder = target().join("dist-files").join(&name);
@@ -73,15 +75,16 @@ impl Contents {
         self.folder.join("fedbo")
     }
 
-    /// The list of all crates that the program consists of.
+    /// Path of the list of all crates in the program.
     pub(super) fn sbom(&self) -> PathBuf {
         self.folder.join("fedbo.cdx.json")
     }
 }
 
-/// All crates of the program in the format of CycloneDX.
+/// Lists all crates of the program in CycloneDX format.
 ///
-/// cargo-cyclonedx writes a file beside the manifest of each package of the workspace; they are removed again.
+/// cargo-cyclonedx writes a file next to the manifest of each package of the workspace; these files
+/// are removed.
 fn bill_of_materials(release: &Release) -> Result<String> {
     const FILE: &str = "dist-sbom";
     let mut list = Command::new(installed("cargo-cyclonedx", CARGO_CYCLONEDX)?);
@@ -97,7 +100,7 @@ fn bill_of_materials(release: &Release) -> Result<String> {
         fs::remove_file(&file).with_context(|| file.display().to_string())?;
     }
     listed?;
-    // The folder in which it was built is of no account.
+    // The build folder must not appear in the list.
     let text = text?.replace(&root().display().to_string(), "/fedbo");
     let list: Value = serde_json::from_str(&text)?;
     let names = list["components"].as_array().into_iter().flatten();

@@ -1,4 +1,5 @@
-//! The package for Debian and Ubuntu: the files of the archive where these systems look for them, and `deploy/debian`.
+//! The package for Debian and Ubuntu: files of the archive in the locations of these systems, and
+//! `deploy/debian`.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -12,9 +13,9 @@ use super::{Release, trial};
 use crate::process::{last_line, root, run, succeeds, target};
 use crate::system;
 
-/// Scripts that dpkg runs.
+/// Maintainer scripts of the package.
 const SCRIPTS: [&str; 3] = ["postinst", "prerm", "postrm"];
-/// Files of the archive, and where they belong.
+/// Files of the archive and their installed paths.
 const FILES: [(&str, &str); 7] = [
     ("fedbo", "usr/bin/fedbo"),
     ("completions/fedbo", "usr/share/bash-completion/completions/fedbo"),
@@ -24,17 +25,19 @@ const FILES: [(&str, &str); 7] = [
     ("fedbo.cdx.json", "usr/share/doc/fedbo/fedbo.cdx.json"),
     ("deploy/nginx.conf", "usr/share/doc/fedbo/examples/nginx.conf"),
 ];
-/// Files of `deploy/debian`, and where they belong.
+/// Files of `deploy/debian` and their installed paths.
 const OWN_FILES: [(&str, &str); 3] = [
     ("README.Debian", "usr/share/doc/fedbo/README.Debian"),
     ("copyright", "usr/share/doc/fedbo/copyright"),
     ("sysusers.conf", "usr/lib/sysusers.d/fedbo.conf"),
 ];
-/// The units, whose program is in another folder here than where one's own build is installed.
-const UNITS: [&str; 2] = ["fedbo-agent.service", "fedbo-coordinator.service"];
+/// systemd units. The path of the program in them differs between a package and a manual
+/// installation.
+const UNITS: [&str; 3] =
+    ["fedbo-agent.service", "fedbo-coordinator.service", "fedbo-helper.service"];
 const UNIT_FOLDER: &str = "lib/systemd/system";
 
-/// Builds the package, and tries it.
+/// Builds and tests the package.
 pub(super) fn build(release: &Release, contents: &Contents) -> Result<()> {
     system::provide_dpkg()?;
     let tree = target().join("dist-files/deb");
@@ -81,7 +84,7 @@ pub(super) fn build(release: &Release, contents: &Contents) -> Result<()> {
     trial::deb(&package)
 }
 
-/// The name that Debian has for this machine.
+/// Returns Debian's name of this architecture.
 fn machine() -> Result<&'static str> {
     match std::env::consts::ARCH {
         "x86_64" => Ok("amd64"),
@@ -90,20 +93,20 @@ fn machine() -> Result<&'static str> {
     }
 }
 
-/// A unit whose program is `/usr/bin/fedbo`.
+/// Returns a unit that starts `/usr/bin/fedbo`.
 fn installed_unit(name: &str, text: &str) -> Result<String> {
     let (from, to) = ("ExecStart=/usr/local/bin/fedbo ", "ExecStart=/usr/bin/fedbo ");
     ensure!(text.matches(from).count() == 1, "{name}: not one line begins with {from}");
     Ok(text.replace(from, to))
 }
 
-/// A description with further fields, which stand before its last one, the text of several lines.
+/// Inserts fields before the last field of a control file, the multi-line description.
 fn with_fields(control: &str, fields: &str) -> Result<String> {
     let at = control.find("Description:").context("deploy/debian/control has no Description")?;
     Ok(format!("{}{fields}{}", &control[..at], &control[at..]))
 }
 
-/// The entry of this version in the layout that Debian has for changes.
+/// Returns the changelog entry of this version in Debian's format.
 fn changelog_entry(release: &Release, control: &str) -> Result<String> {
     let mut date = Command::new("date");
     let date = last_line(date.args(["-u", "-R", "-d", &format!("@{}", release.time)]))?;
@@ -134,7 +137,7 @@ fn compress(paths: &[PathBuf]) -> Result<()> {
     run(Command::new("gzip").args(["-9nr"]).args(paths))
 }
 
-/// The files below a folder, in order.
+/// Lists the files below a folder in sorted order.
 fn files(folder: &Path) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder)? {
@@ -149,14 +152,14 @@ fn files(folder: &Path) -> Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// Kilobytes that the files take, each rounded up.
+/// Total size of the files in kilobytes, each rounded up.
 fn kilobytes(tree: &Path) -> Result<u64> {
     let lengths: Result<Vec<u64>> =
         files(tree)?.iter().map(|path| Ok(path.metadata()?.len())).collect();
     Ok(lengths?.into_iter().map(|length| length.div_ceil(1024)).sum())
 }
 
-/// The sums by which dpkg checks what is installed.
+/// Returns the MD5 sums that dpkg uses to verify installed files.
 fn sums(tree: &Path) -> Result<String> {
     let all = files(tree)?;
     let names = all.iter().filter_map(|path| path.strip_prefix(tree).ok());

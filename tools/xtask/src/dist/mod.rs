@@ -1,14 +1,14 @@
-//! `dist`: a release, in `target/dist`, each part tried before the command ends.
+//! `dist`: builds a release in `target/dist` and tests each part.
 //!
 //! | part | content |
 //! | --- | --- |
 //! | `archive` | `fedbo-VERSION-TRIPLE.tar.gz`: the program, its manual pages and completions, an SBOM |
-//! | `wheel` | the Python package, which carries the program too |
-//! | `deb` | the package for Debian and Ubuntu: the program, units for systemd |
-//! | `container` | nothing is built: its file is linted |
+//! | `wheel` | the Python package, which includes the program |
+//! | `deb` | the package for Debian and Ubuntu: the program and systemd units |
+//! | `container` | nothing is built: the Containerfile is linted |
 //!
-//! Program and wheel are linked by zig against glibc 2.17, so that they run on every distribution since 2014. `SHA256SUMS` lists what
-//! lies in the folder.
+//! zig links program and wheel against glibc 2.17: they run on every distribution since 2014.
+//! `SHA256SUMS` lists the files of the folder.
 
 mod contents;
 mod deb;
@@ -24,17 +24,18 @@ use sha2::{Digest as _, Sha256};
 use crate::process::{root, run, target};
 use crate::system;
 
-/// The glibc that binaries need at most.
+/// Newest glibc version that binaries may require.
 const GLIBC: [u32; 2] = [2, 17];
-/// The profile of both binaries.
+/// Cargo profile of both binaries.
 const PROFILE: &str = "wheel";
-/// Megabytes that a wheel may have.
+/// Maximum size of a wheel in megabytes.
 const WHEEL_MB: f64 = 15.0;
 
 /// The arguments of `cargo xtask dist`.
 #[derive(clap::Args)]
 pub(crate) struct Dist {
-    /// Only these parts, beside what the folder holds already; by default all, in an empty folder
+    /// Build only these parts and keep the other files of the folder; by default all parts, in an
+    /// empty folder
     #[arg(long, value_enum, value_name = "PART")]
     only: Vec<Part>,
 }
@@ -84,16 +85,16 @@ impl Dist {
     }
 }
 
-/// The version that is released, and the tools with which.
+/// The released version, and the tools to build it.
 struct Release {
     version: &'static str,
-    /// The machine for which binaries are built, as Rust names it.
+    /// Target triple of the binaries.
     triple: String,
-    /// The folder of the results.
+    /// Output folder.
     folder: PathBuf,
-    /// The programs of the environment with maturin, zig and others.
+    /// Programs of the environment with maturin, zig and others.
     tools: PathBuf,
-    /// Seconds since 1970 of the last commit: the time of all files.
+    /// Time of the last commit in seconds since 1970, used as the time of all files.
     time: String,
 }
 
@@ -111,12 +112,12 @@ impl Release {
         })
     }
 
-    /// A program of the environment, which finds the others of it.
+    /// Returns a command for a program of the environment, with the environment in its PATH.
     fn tool(&self, name: &str) -> Command {
         let path = std::env::var_os("PATH").unwrap_or_default();
         let all = [self.tools.clone()].into_iter().chain(std::env::split_paths(&path));
         let mut command = Command::new(self.tools.join(name));
-        // A path that holds a colon cannot be in PATH; this one is below the target folder.
+        // PATH cannot contain a folder with a colon; this one is below the target folder.
         command.env("PATH", std::env::join_paths(all).unwrap_or(path));
         command.env("SOURCE_DATE_EPOCH", &self.time);
         command
@@ -135,7 +136,7 @@ impl Release {
         Ok(program)
     }
 
-    /// Packs the archive, and tries it.
+    /// Packs and tests the archive.
     fn archive(&self, contents: &contents::Contents) -> Result<()> {
         let archive = self.folder.join(format!("{}.tar.gz", contents.name));
         let mut pack = Command::new("tar");
@@ -147,7 +148,7 @@ impl Release {
         trial::archive(&archive, &contents.name)
     }
 
-    /// Builds the wheel, and tries it.
+    /// Builds and tests the wheel.
     fn wheel(&self) -> Result<()> {
         let [major, minor] = GLIBC;
         let built = target().join("wheels");
@@ -168,7 +169,7 @@ impl Release {
         trial::wheel(&into)
     }
 
-    /// Writes the sums of all files; their names and lengths.
+    /// Writes the checksums of all files, and returns their names and sizes.
     fn sums(&self) -> Result<Vec<(String, u64)>> {
         const SUMS: &str = "SHA256SUMS";
         let mut files = Vec::new();
@@ -196,13 +197,14 @@ impl Release {
     }
 }
 
-/// The folder of programs of the environment with the tools of `dist-requirements.txt`, which is made anew if these change.
+/// Returns the programs of the environment with the tools of `dist-requirements.txt`. Recreates the
+/// environment if the list has changed.
 fn environment() -> Result<PathBuf> {
     let list = root().join("tools/xtask/dist-requirements.txt");
     system::python_environment(&target().join("tools/dist"), Path::new("python3"), &list)
 }
 
-/// The file of a folder that has one.
+/// Returns the only file of a folder.
 fn only_file(folder: &Path) -> Result<PathBuf> {
     let files: Result<Vec<_>, _> = fs::read_dir(folder)?.map(|entry| Ok(entry?.path())).collect();
     let files: Vec<PathBuf> = files.map_err(|error: std::io::Error| error)?;
@@ -212,7 +214,7 @@ fn only_file(folder: &Path) -> Result<PathBuf> {
     }
 }
 
-/// Checks that a binary asks for no newer glibc than this.
+/// Checks that a binary requires no newer glibc.
 fn needs_at_most(binary: &Path, version: [u32; 2]) -> Result<()> {
     let bytes = fs::read(binary).with_context(|| binary.display().to_string())?;
     let newest = newest_glibc(&bytes)
@@ -229,7 +231,7 @@ fn needs_at_most(binary: &Path, version: [u32; 2]) -> Result<()> {
     Ok(())
 }
 
-/// The newest `GLIBC_MAJOR.MINOR` among the texts of a binary, with which its symbols are marked.
+/// Returns the newest `GLIBC_MAJOR.MINOR` among the symbol versions in a binary.
 fn newest_glibc(bytes: &[u8]) -> Option<[u32; 2]> {
     const MARK: &[u8] = b"\0GLIBC_";
     let places = bytes.windows(MARK.len()).enumerate().filter(|(_, window)| *window == MARK);

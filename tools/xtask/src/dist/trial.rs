@@ -1,4 +1,4 @@
-//! Trials of what is released: each part is installed into an empty folder, and used without a toolchain.
+//! Tests of release parts: each is installed into an empty folder and used without a toolchain.
 
 use std::env;
 use std::fs;
@@ -10,7 +10,7 @@ use anyhow::{Context, Result, ensure};
 use super::deb;
 use crate::process::{last_line, run, succeeds};
 
-/// A study whose objective is a line of shell.
+/// A study with a shell command as its objective.
 const STUDY: &str = r#"
 [study]
 name = "trial"
@@ -25,7 +25,7 @@ high = 2.0
 command = ["sh", "-c", "echo \"$1\" | awk '{ print $1 * $1 }'", "sh", "{x}"]
 "#;
 
-/// A study in Python; its last line is what is looked at.
+/// A study in Python; its last output line is checked.
 const SCRIPT: &str = r#"
 import fedbo
 
@@ -40,10 +40,10 @@ study.optimize(bowl, n_trials=20)
 print(len(study.trials), study.best_params["milk"], study.best_value < 0.1)
 "#;
 
-/// Folders of programs that every system has: no toolchain of one's own.
+/// PATH with system programs only, without a user's toolchain.
 const PLAIN_PATH: &str = "/usr/bin:/bin";
 
-/// Unpacks an archive, and lets its program tune something.
+/// Unpacks an archive and runs a study with its program.
 pub(super) fn archive(archive: &Path, name: &str) -> Result<()> {
     let folder = empty("archive")?;
     run(Command::new("tar").arg("-xzf").arg(archive).arg("-C").arg(&folder))?;
@@ -58,7 +58,7 @@ pub(super) fn archive(archive: &Path, name: &str) -> Result<()> {
     Ok(())
 }
 
-/// Asks a program for its version, and lets it tune something in a folder, without the environment of this process.
+/// Checks the version of a program and runs a study in a folder, with a cleared environment.
 fn program(program: &Path, folder: &Path) -> Result<()> {
     let own = || {
         let mut command = Command::new(program);
@@ -82,7 +82,7 @@ fn ensure_version(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// Installs a wheel into a new environment that sees no toolchain, and runs a script and the program.
+/// Installs a wheel into a new environment without a toolchain, and runs a script and the program.
 pub(super) fn wheel(wheel: &Path) -> Result<()> {
     let folder = empty("wheel")?;
     let environment = folder.join("environment");
@@ -104,10 +104,12 @@ pub(super) fn wheel(wheel: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Lists and unpacks a package, and lets its program tune something; then dpkg installs it below a folder, and removes it.
+/// Inspects and unpacks a package and runs a study with its program, then installs it into a folder
+/// with dpkg and removes it.
 ///
-/// Nothing else of the system is needed or changed, so its dependencies are not looked at, and the users of the services are made only
-/// where systemd-sysusers is there. The services themselves are not started.
+/// The test does not use or change the rest of the system. Dependencies are therefore not checked,
+/// users of the services are only created if systemd-sysusers is available, and the services are
+/// not started.
 pub(super) fn deb(package: &Path) -> Result<()> {
     let folder = empty("deb")?;
     let unpacked = folder.join("unpacked");
@@ -125,7 +127,7 @@ pub(super) fn deb(package: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Installs and purges a package with a folder as the root of the system.
+/// Installs and purges a package with a folder as the system root.
 fn installed(package: &Path, root: &Path) -> Result<()> {
     for inner in ["etc", "var/lib/dpkg/info", "var/lib/dpkg/updates", "var/lib/dpkg/triggers"] {
         fs::create_dir_all(root.join(inner))?;
@@ -133,7 +135,7 @@ fn installed(package: &Path, root: &Path) -> Result<()> {
     for file in ["var/lib/dpkg/status", "var/lib/dpkg/available"] {
         fs::write(root.join(file), "")?;
     }
-    // Scripts of the package do not leave the folder: they look at DPKG_ROOT.
+    // Scripts of the package stay inside the folder because they respect DPKG_ROOT.
     let forces = "--force-depends,not-root,script-chrootless,bad-path";
     let dpkg = || {
         let mut dpkg = Command::new("dpkg");
@@ -147,7 +149,7 @@ fn installed(package: &Path, root: &Path) -> Result<()> {
     run(dpkg().args(["--verify", "fedbo"]))?;
     if succeeds(Command::new("systemd-sysusers").arg("--version")) {
         let users = fs::read_to_string(root.join("etc/passwd")).context("users of the services")?;
-        for user in ["fedbo-coordinator:", "fedbo-agent:"] {
+        for user in ["fedbo-coordinator:", "fedbo-helper:", "fedbo-agent:"] {
             ensure!(users.contains(user), "the package has not made the user {user}");
         }
     } else {
@@ -160,7 +162,7 @@ fn installed(package: &Path, root: &Path) -> Result<()> {
     Ok(())
 }
 
-/// An empty folder below the system's one for temporary files, outside every workspace.
+/// Creates an empty folder in the system's temporary folder, outside any workspace.
 fn empty(name: &str) -> Result<PathBuf> {
     let folder = env::temp_dir().join(format!("fedbo-dist-{name}-{}", std::process::id()));
     if folder.exists() {

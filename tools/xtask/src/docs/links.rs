@@ -1,4 +1,4 @@
-//! Links of pages: found in Markdown before a site is made of it, and followed in the site afterwards.
+//! Links of pages: found in Markdown before the site is built, and checked in the site afterwards.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -6,13 +6,13 @@ use std::path::{Component, Path};
 
 use anyhow::{Context, Result, ensure};
 
-/// A link in Markdown: the place of its target in the text.
+/// A link in Markdown: the range of its target in the text.
 struct Link {
     start: usize,
     end: usize,
 }
 
-/// The links of a text, outside code.
+/// Finds the links of a text, outside code.
 fn find(text: &str) -> Vec<Link> {
     let mut found = Vec::new();
     let (mut offset, mut in_block) = (0, false);
@@ -43,7 +43,8 @@ fn of_line(line: &str, offset: usize, found: &mut Vec<Link>) {
     }
 }
 
-/// The path of a link's target from the workspace's folder, and the rest of the link; none of a link within the page or to elsewhere.
+/// Returns the path of a link's target, relative to the workspace, and the rest of the link. `None`
+/// for links within the page and to other sites.
 fn path<'a>(page: &str, target: &'a str) -> Option<(String, &'a str)> {
     let (file, rest) = target.split_at(target.find('#').unwrap_or(target.len()));
     if file.is_empty() || is_elsewhere(file) {
@@ -53,7 +54,7 @@ fn path<'a>(page: &str, target: &'a str) -> Option<(String, &'a str)> {
     Some((plain(&folder.join(file)), rest))
 }
 
-/// A path without `.` and `..`.
+/// Normalizes `.` and `..` in a path.
 fn plain(path: &Path) -> String {
     let mut parts: Vec<String> = Vec::new();
     for component in path.components() {
@@ -72,13 +73,13 @@ fn is_elsewhere(target: &str) -> bool {
     ["http://", "https://", "mailto:", "data:"].iter().any(|scheme| target.starts_with(scheme))
 }
 
-/// The files and folders that a page links, from the workspace's folder.
+/// Returns the files and folders that a page links to, relative to the workspace.
 pub(super) fn in_page(page: &str, text: &str) -> Vec<String> {
     let targets = find(text).into_iter().map(|link| &text[link.start..link.end]);
     targets.filter_map(|target| Some(path(page, target)?.0)).collect()
 }
 
-/// A text whose link targets are replaced where `change` has another one.
+/// Replaces the link targets for which `change` returns a new target.
 fn replaced(text: &str, change: impl Fn(&str) -> Option<String>) -> String {
     let (mut changed, mut at) = (String::new(), 0);
     for link in find(text) {
@@ -92,7 +93,8 @@ fn replaced(text: &str, change: impl Fn(&str) -> Option<String>) -> String {
     changed + &text[at..]
 }
 
-/// The name that a page has in the site: a folder's `README.md` is its `index.md`, as `index.html` is what browsers look for.
+/// Returns the name of a page in the site: `README.md` of a folder becomes `index.md`, as browsers
+/// look for `index.html`.
 pub(super) fn in_site(page: &str) -> String {
     match page.strip_suffix("README.md") {
         Some(folder) if folder.is_empty() || folder.ends_with('/') => format!("{folder}index.md"),
@@ -100,7 +102,8 @@ pub(super) fn in_site(page: &str) -> String {
     }
 }
 
-/// A page whose links name pages as the site does, those to folders the pages of these.
+/// Converts the links of a page to names of the site. A link to a folder becomes a link to its
+/// index page.
 pub(super) fn to_site(page: &str, text: &str, root: &Path) -> String {
     replaced(text, |target| {
         let (file, rest) = path(page, target)?;
@@ -112,7 +115,7 @@ pub(super) fn to_site(page: &str, text: &str, root: &Path) -> String {
     })
 }
 
-/// A page whose links hold from the workspace's folder, with the names of the site.
+/// Converts the links of a page to names of the site, relative to the workspace.
 pub(super) fn moved_up(page: &str, text: &str) -> String {
     replaced(text, |target| {
         let (file, rest) = path(page, target)?;
@@ -120,8 +123,8 @@ pub(super) fn moved_up(page: &str, text: &str) -> String {
     })
 }
 
-/// Follows every link of a site's pages but those below `without`, and checks that no page loads anything from another host; the
-/// number of pages.
+/// Checks all links of a site's pages, except for pages below `without`, and that no page loads a
+/// resource from another host. Returns the number of pages.
 pub(super) fn check_site(site: &Path, without: &Path) -> Result<usize> {
     let mut pages = BTreeMap::new();
     let mut styles = Vec::new();
@@ -162,7 +165,8 @@ pub(super) fn check_site(site: &Path, without: &Path) -> Result<usize> {
     Ok(pages.len())
 }
 
-/// Returns true if a link of a page leads to a file of the site, and to a place in it if it names one.
+/// Returns true if a link leads to an existing file of the site and, if it has an anchor, to an
+/// existing heading.
 fn leads(site: &Path, page: &str, target: &str, headings: &BTreeMap<&str, BTreeSet<&str>>) -> bool {
     if is_elsewhere(target) {
         return true;
@@ -178,14 +182,14 @@ fn leads(site: &Path, page: &str, target: &str, headings: &BTreeMap<&str, BTreeS
     place.is_empty() || headings.get(file.as_str()).is_none_or(|ids| ids.contains(place))
 }
 
-/// The values of an attribute of all tags of a page, as they are written there.
+/// Returns the raw values of an attribute in all tags of a page.
 fn attributes<'a>(text: &'a str, name: &str) -> Vec<&'a str> {
     let opening = format!(" {name}=\"");
     let values = text.split(&opening).skip(1);
     values.filter_map(|rest| Some(rest.split_once('"')?.0)).collect()
 }
 
-/// The pages and style sheets below a folder, by their paths in the site.
+/// Collects pages and style sheets by their paths in the site.
 fn collect(
     site: &Path,
     without: &Path,

@@ -1,9 +1,11 @@
-//! `docs`: the site of the documentation, in `target/book/site`, which is read without a server or a network.
+//! `docs`: builds the documentation site in `target/book/site`, which works without a server or a
+//! network.
 //!
-//! The pages are those that `docs/SUMMARY.md` lists. They are copied into one folder that is laid out as the repository, so that
-//! links between them hold as they stand; files that a page links, such as examples, are copied too. mdBook makes the site of
-//! them, the pages of the Python package come from its sources, and those of the crates from `cargo doc`. A link to a page, a file or a
-//! heading that is not there is an error.
+//! `docs/SUMMARY.md` lists the pages. They are copied into a folder with the layout of the
+//! repository, so that links between them remain valid; linked files, such as examples, are copied
+//! too. mdBook builds the site from these pages. The pages of the Python package are generated from
+//! its sources, and those of the crates come from `cargo doc`. A broken link to a page, a file or a
+//! heading is an error.
 
 mod links;
 
@@ -16,17 +18,17 @@ use anyhow::{Context, Result, bail, ensure};
 use crate::process::{cargo, installed, root, run, target};
 use crate::system;
 
-/// The version that is installed where it is missing.
+/// Version to install if it is missing.
 const MDBOOK: &str = "0.5.4";
-/// The folder of the pages, from the workspace's.
+/// Folder of the pages, relative to the workspace.
 const PAGES: &str = "docs";
-/// The list of all pages.
+/// List of all pages.
 const SUMMARY: &str = "docs/SUMMARY.md";
 
 /// The arguments of `cargo xtask docs`.
 #[derive(clap::Args)]
 pub(crate) struct Docs {
-    /// Leave out the pages of the crates, which take minutes to build
+    /// Skip the pages of the crates, which take minutes to build
     #[arg(long)]
     without_rust: bool,
 }
@@ -59,7 +61,8 @@ impl Docs {
     }
 }
 
-/// Copies the pages of the summary, and the files that they link; the summary with paths from the folder of the copy.
+/// Copies the listed pages and their linked files, and returns the summary with paths relative to
+/// the copy's folder.
 fn copy_pages(into: &Path) -> Result<String> {
     let text = read(&root().join(SUMMARY))?;
     for page in links::in_page(SUMMARY, &text) {
@@ -77,12 +80,12 @@ fn copy_pages(into: &Path) -> Result<String> {
     Ok(links::moved_up(SUMMARY, &text))
 }
 
-/// Returns true if a file is Markdown: it is a page of the site, or it is not in it.
+/// Returns true if a file is Markdown. These files are pages of the site, or not part of it.
 fn is_page(path: &str) -> bool {
     Path::new(path).extension().is_some_and(|kind| kind == "md")
 }
 
-/// Writes the pages of the Python package; their lines of the summary.
+/// Writes the pages of the Python package, and returns their lines of the summary.
 fn python_pages(pages: &Path) -> Result<String> {
     let mut write_pages = Command::new("python3");
     write_pages.arg(root().join("tools/xtask/python_api.py"));
@@ -99,7 +102,7 @@ fn python_pages(pages: &Path) -> Result<String> {
     Ok(lines)
 }
 
-/// Writes the page that leads to those of the crates; its line of the summary.
+/// Writes the page that links to the crates, and returns its line of the summary.
 fn rust_page(pages: &Path) -> Result<String> {
     let page = "# Rust\n\n\
         - [`fedbo`](rust/fedbo/index.html): the crate to depend on.\n\
@@ -109,7 +112,7 @@ fn rust_page(pages: &Path) -> Result<String> {
     Ok("- [Rust](api/rust.md)\n".to_owned())
 }
 
-/// Documents the crates, and copies their pages.
+/// Documents the crates and copies their pages.
 fn copy_crates(into: &Path) -> Result<()> {
     let mut doc = cargo(["doc", "--workspace", "--no-deps", "--locked"]);
     run(doc.env("RUSTDOCFLAGS", "-D warnings"))?;
@@ -143,7 +146,7 @@ fn write(path: &PathBuf, text: &str) -> Result<()> {
 mod tests {
     use super::*;
 
-    /// The Markdown files of a folder and those below, from the workspace's folder.
+    /// Collects the Markdown files below a folder, with paths relative to the workspace.
     fn pages_below(folder: &str, found: &mut Vec<String>) {
         for entry in fs::read_dir(root().join(folder)).expect("a folder of pages") {
             let entry = entry.expect("an entry");
@@ -163,7 +166,7 @@ mod tests {
     #[test]
     fn the_summary_lists_every_page_once() {
         let mut pages = Vec::new();
-        for folder in [PAGES, "papers"] {
+        for folder in [PAGES, "papers", "research"] {
             pages_below(folder, &mut pages);
         }
         let listed = listed();

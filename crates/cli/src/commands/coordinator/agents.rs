@@ -1,4 +1,4 @@
-//! `fedbo coordinator agents`: who takes part.
+//! `fedbo coordinator agents`: the roster of a study.
 
 use fedbo_coordinator::TOKEN_DAYS;
 use fedbo_coordinator::store::SlotRecord;
@@ -6,11 +6,11 @@ use serde::Serialize;
 
 use super::study::{TokenRecord, print_tokens};
 use super::{Place, slot_of};
-use crate::console;
-use crate::exit::Exit;
-use crate::table::{self, Column};
+use fedbo_console as console;
+use fedbo_console::Exit;
+use fedbo_console::table::{self, Column};
 
-/// See who takes part in a study, and change it
+/// Show and change the agents of a study
 #[derive(clap::Subcommand)]
 pub(crate) enum Agents {
     Ls(Ls),
@@ -30,7 +30,8 @@ pub(crate) struct Ls {
     json: bool,
 }
 
-/// Make a new token for an agent: its first was lost or has expired, or it begins anew with another key
+/// Create a new token for an agent, to replace a lost or expired one or to start again with another
+/// key
 #[derive(clap::Args)]
 pub(crate) struct Token {
     /// The study
@@ -44,7 +45,7 @@ pub(crate) struct Token {
     json: bool,
 }
 
-/// Let an agent take part no more; its place on the roster stays, and counts as zero
+/// Revoke an agent; its place on the roster remains and counts as zero
 #[derive(clap::Args)]
 pub(crate) struct Revoke {
     /// The study
@@ -66,7 +67,7 @@ struct Listed {
     key: Option<String>,
 }
 
-/// The state of a slot, in a word.
+/// Returns the state of a slot as one word.
 pub(crate) fn state(slot: &SlotRecord) -> &'static str {
     match (&slot.key, slot.is_revoked) {
         (_, true) => "revoked",
@@ -129,7 +130,7 @@ impl Token {
         }
         print_tokens(&[token])?;
         console::remark(&format!(
-            "good for {TOKEN_DAYS} days and one agent; who enrols with it takes the slot from whoever had it"
+            "valid for {TOKEN_DAYS} days and one agent; an agent that enrols with it takes the slot from its previous holder"
         ));
         Ok(Exit::Done)
     }
@@ -147,7 +148,7 @@ impl Revoke {
             return Ok(Exit::Done);
         }
         console::result(&format!(
-            "agent {:?} takes part no more; its slot {slot} counts as zero",
+            "agent {:?} no longer takes part; its slot {slot} counts as zero",
             self.agent
         ))?;
         Ok(Exit::Done)

@@ -1,4 +1,4 @@
-//! `fedbo coordinator`: federations over a network, seen from their operator.
+//! `fedbo coordinator`: federations over a network, from the operator's side.
 
 mod agents;
 mod run;
@@ -14,9 +14,9 @@ use fedbo_coordinator::store::{SlotRecord, StudyRecord};
 use fedbo_storage::{Mode, PostgresAddress};
 
 use crate::core_dumps;
-use crate::exit::{BadInput, Exit};
+use fedbo_console::{BadInput, Exit};
 
-/// Coordinate federations whose agents are other processes, on this machine or far away
+/// Coordinate federations of agents in other processes, on this machine or elsewhere
 #[derive(clap::Subcommand)]
 pub(crate) enum Coordinator {
     Run(Box<run::Run>),
@@ -37,22 +37,22 @@ impl Coordinator {
     }
 }
 
-/// The coordinator that a command is about.
+/// The coordinator that a command operates on.
 #[derive(clap::Args, Clone, Debug)]
 struct Place {
     /// Folder of the coordinator: its key, its studies, its ledgers
     #[arg(long, value_name = "DIR", env = "FEDBO_COORDINATOR", default_value = "coordinator")]
     data: PathBuf,
-    /// A PostgreSQL database instead of a folder, which any number of coordinators share
+    /// PostgreSQL database instead of a folder, shared by any number of coordinators
     #[arg(
         long,
         value_name = "URL",
         env = "FEDBO_COORDINATOR_STORE",
-        hide_env_values = true, // it may hold a password, which an error of the parser would repeat
+        hide_env_values = true, // it may hold a password, which clap would repeat in error messages
         requires = "key"
     )]
     store: Option<String>,
-    /// The secret key of all coordinators that share the database; `study create` makes one that is not there
+    /// Secret key of all coordinators that share the database; `study create` creates it if absent
     #[arg(long, value_name = "FILE", env = "FEDBO_COORDINATOR_KEY", requires = "store")]
     key: Option<PathBuf>,
 }
@@ -69,7 +69,7 @@ impl Place {
         }
     }
 
-    /// The coordinator, one of its studies, and that study's roster.
+    /// Opens the coordinator and returns it with one of its studies and its roster.
     fn study(&self, name: &str) -> anyhow::Result<(Home, StudyRecord, Vec<SlotRecord>)> {
         let home = self.open(Mode::Existing)?;
         let record = home.store().study(name)?;
@@ -78,7 +78,7 @@ impl Place {
     }
 }
 
-/// The slot of an agent, by its name.
+/// Returns the slot of the agent with a name.
 fn slot_of(slots: &[SlotRecord], name: &str) -> Result<u32, BadInput> {
     let found = slots.iter().find(|slot| slot.name == name);
     found.map(|slot| slot.slot).ok_or_else(|| {

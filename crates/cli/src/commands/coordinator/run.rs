@@ -1,4 +1,4 @@
-//! `fedbo coordinator run`: the service.
+//! `fedbo coordinator run`: the coordinator service.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -13,17 +13,18 @@ use fedbo_transport::{ConnectionLimits, check_authority};
 use super::Place;
 use crate::commands::parse_listen;
 use crate::commands::tls_options::TlsOptions;
-use crate::console;
 use crate::dashboard::{Access, Content, Dashboard, Operator};
-use crate::exit::{BadInput, Exit};
-use crate::interrupt;
 use crate::logs::LogOptions;
 use crate::token::{Token, kept_token};
+use fedbo_console as console;
+use fedbo_console::interrupt;
+use fedbo_console::{BadInput, Exit};
 
-/// Serve the studies of a coordinator to their agents, until Ctrl-C or SIGTERM
+/// Serve a coordinator's studies to their agents until Ctrl-C or SIGTERM
 ///
-/// Agents reach it over HTTPS; without a certificate it serves this machine alone. Studies that are created while it runs are
-/// served too. What agents send is seen by this process alone and does not outlive its round; who runs it is trusted with it.
+/// Agents connect over HTTPS; without a certificate only this machine is served. Studies created
+/// meanwhile are served too. Agents' messages are seen only by this process and do not outlive
+/// their round; its operator is trusted with them.
 #[derive(clap::Args)]
 pub(crate) struct Run {
     #[command(flatten)]
@@ -33,52 +34,56 @@ pub(crate) struct Run {
     listen: SocketAddr,
     #[command(flatten)]
     tls: TlsOptions,
-    /// Address and port for /metrics, /healthz and /readyz, over plain HTTP
+    /// Address and port of /metrics, /healthz and /readyz, over plain HTTP
     ///
-    /// Without it they are served beside the agents' resources where those are on plain HTTP, and nowhere where they are on TLS: they
-    /// are the operator's, and agents get a 404.
+    /// By default they are served at the agents' address if it uses plain HTTP, and not at all if
+    /// it uses TLS: they are for the operator, and agents get a 404.
     #[arg(long, value_name = "ADDR")]
     metrics: Option<SocketAddr>,
-    /// Address and port of the operator's pages in the browser, never those of agents
+    /// Address and port of the operator's pages in the browser, never of the agents' resources
     ///
-    /// They show rosters, rounds, who delivered, and the ledgers, and change nothing. On another address than this machine's they need
-    /// --dashboard-token, and the service's certificate or --plain-http.
+    /// They show rosters, rounds, deliveries and ledgers, and change nothing. If the address is
+    /// reachable from other machines, they need --dashboard-token, and the service's certificate or
+    /// --plain-http.
     #[arg(long, value_name = "ADDR", value_parser = parse_listen)]
     dashboard: Option<SocketAddr>,
-    /// File with the token of the operator's pages; one that is not there is made. Without it each start prints a new token
+    /// File with the token of the operator's pages, created if absent; by default each start prints
+    /// a new token
     #[arg(long, value_name = "FILE", requires = "dashboard")]
     dashboard_token: Option<PathBuf>,
-    /// Name under which the operator's pages are reached, with its port unless it is that of the scheme
+    /// Host name for the operator's pages, with its port unless it is the scheme's default
     #[arg(long = "dashboard-host", value_name = "NAME", requires = "dashboard")]
     dashboard_hosts: Vec<String>,
-    /// Authority of the certificates of helpers of secure sums (PEM), besides those that the system trusts
+    /// Certificate authority for helpers of secure sums (PEM), in addition to those of the system
     #[arg(long, value_name = "FILE")]
     helper_ca: Option<PathBuf>,
-    /// Begin a coordinator, with a new key, if the folder has none
+    /// Create a coordinator with a new key if the folder has none
     #[arg(long, conflicts_with = "store")]
     create: bool,
-    /// Open connections at most
+    /// Maximum number of open connections
     #[arg(long, value_name = "N", default_value_t = ConnectionLimits::default().n_connections, value_parser = parse_connections)]
     max_connections: usize,
-    /// Seconds after which another coordinator of the same database goes on with studies of one that does not answer
+    /// Seconds without a response after which another coordinator of the same database takes over
+    /// studies
     #[arg(long, value_name = "SECONDS", default_value = "15", value_parser = parse_lease)]
     lease_s: Duration,
     #[command(flatten)]
     logs: LogOptions,
-    /// Print a JSON object once it listens: its address, and where its studies are
+    /// Print a JSON object once it listens: its address and the location of its studies
     #[arg(long)]
     json: bool,
 }
 
-/// Tells this coordinator from others.
+/// Returns an identifier that distinguishes this coordinator from others.
 fn holder(is_shared: bool) -> anyhow::Result<String> {
     if !is_shared {
-        // The lock keeps others out, so who comes next is the same coordinator and need not wait for a lease to end.
+        // The folder's lock excludes other coordinators. Its next process counts as the same
+        // coordinator, so it need not wait for the lease to expire.
         return Ok("the coordinator of this folder".to_owned());
     }
     let mut id = [0; 8];
     getrandom::fill(&mut id)
-        .map_err(|error| BadInput(format!("the system has no randomness to give: {error}")))?;
+        .map_err(|error| BadInput(format!("cannot get random bytes from the system: {error}")))?;
     Ok(format!("process {}, {:016x}", std::process::id(), u64::from_le_bytes(id)))
 }
 
@@ -96,11 +101,11 @@ fn parse_connections(text: &str) -> Result<usize, String> {
     }
 }
 
-/// Both operators of each study that two servers sum, in words.
+/// Describes both operators of each study summed by two servers.
 fn sums(home: &Home) -> anyhow::Result<Vec<String>> {
     let (key, mut lines) = (home.key(), Vec::new());
     for record in home.store().studies()? {
-        // One that cannot be served is said in the log.
+        // The log reports studies that cannot be served.
         let Ok(Study { name, sum: Some(sum), .. }) = Study::of(&record, &key) else {
             continue;
         };
@@ -112,23 +117,23 @@ fn sums(home: &Home) -> anyhow::Result<Vec<String>> {
     Ok(lines)
 }
 
-/// The operator's pages, as they serve.
+/// The operator's pages, being served.
 struct Served {
     pages: Dashboard,
-    /// Their address, with the token unless a file keeps it.
+    /// Their URL, with the token unless a file keeps it.
     url: String,
 }
 
 impl Run {
-    /// The way to the operator's pages, if they are asked for.
+    /// Returns the access settings of the operator's pages, if enabled.
     fn access(&self) -> anyhow::Result<Option<Access>> {
         let Some(address) = self.dashboard else {
             return Ok(None);
         };
         if !address.ip().is_loopback() && self.dashboard_token.is_none() {
             return Err(BadInput(format!(
-                "--dashboard {address}: pages that other machines reach need --dashboard-token FILE; or listen on 127.0.0.1, and \
-                 reach them by ssh -L"
+                "--dashboard {address}: pages reachable from other machines need --dashboard-token FILE; or listen on 127.0.0.1 \
+                 and connect with ssh -L"
             ))
             .into());
         }
@@ -136,7 +141,7 @@ impl Run {
             Some(file) => kept_token(file)?,
             None => Token::new()?,
         };
-        // On this machine plain HTTP is what a browser takes without a warning.
+        // On this machine, plain HTTP avoids a browser's certificate warning.
         let tls = self.tls.files().filter(|_| !address.ip().is_loopback());
         let (plain_http, names) = (self.tls.plain_http, self.dashboard_hosts.clone());
         Ok(Some(Access { address, tls, plain_http, token, names }))
@@ -156,7 +161,7 @@ impl Run {
     pub(crate) fn run(&self) -> anyhow::Result<Exit> {
         let is_shared = self.place.store.is_some();
         let access = self.access()?;
-        // A coordinator with a new key is another one to all agents: nothing begins one by mistake.
+        // To agents, a new key means a different coordinator, so it is never created by mistake.
         let mode = match self.create {
             true => Mode::Create,
             false => Mode::Existing,
@@ -164,13 +169,12 @@ impl Run {
         let home = Arc::new(self.place.open(mode)?);
         let _lock = (!is_shared).then(|| home.lock()).transpose()?;
         let logs = self.logs.install()?;
-        let stop = interrupt::stop_flag(
-            "stopping: requests are being answered (once more to exit at once)",
-        );
+        let stop =
+            interrupt::stop_flag("stopping: finishing open requests (once more to exit at once)");
         if let Some(path) = &self.helper_ca {
             check_authority(path).map_err(|error| BadInput(format!("--helper-ca {error}")))?;
         }
-        let sums = sums(&home)?; // not among the tasks below: it waits for the store
+        let sums = sums(&home)?; // not among the tasks below, since it blocks on the store
         let tls = self.tls.files();
         let is_tls = tls.is_some();
         let settings = ServiceSettings {
@@ -196,7 +200,7 @@ impl Run {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .enable_all()
             .build()
-            .map_err(|error| BadInput(format!("no threads can be started: {error}")))?;
+            .map_err(|error| BadInput(format!("cannot start threads: {error}")))?;
         runtime.block_on(async {
             let service = Service::start(settings).await?;
             let served = access.map(|access| self.serve(access, Arc::clone(&home), &service));
@@ -227,7 +231,7 @@ impl Run {
             for line in &sums {
                 console::note(line);
             }
-            console::remark("it sees what agents send, and is trusted with it, unless two servers sum; releases protect agents from everybody else");
+            console::remark("it sees the agents' messages and is trusted with them, unless two servers sum; releases protect agents from everybody else");
             while !stop.load(Ordering::Relaxed) {
                 tokio::time::sleep(Duration::from_millis(100)).await;
             }

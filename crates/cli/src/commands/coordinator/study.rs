@@ -1,4 +1,4 @@
-//! `fedbo coordinator study`: begin studies, look at them, stop them for a time.
+//! `fedbo coordinator study`: create, show, pause and resume studies.
 
 use std::path::PathBuf;
 
@@ -15,12 +15,12 @@ use serde::Serialize;
 
 use super::Place;
 use crate::commands::problems;
-use crate::console;
-use crate::exit::{BadInput, Exit};
 use crate::file_kind::FileKind;
-use crate::table::{self, Column};
+use fedbo_console as console;
+use fedbo_console::table::{self, Column};
+use fedbo_console::{BadInput, Exit};
 
-/// Begin studies, look at them, stop them for a time
+/// Create, show, pause and resume studies
 #[derive(clap::Subcommand)]
 pub(crate) enum Study {
     Create(Create),
@@ -30,18 +30,19 @@ pub(crate) enum Study {
     Resume(Change),
 }
 
-/// Begin a study from a federation's file, and print a token for each of its agents
+/// Create a study from a federation's file, and print a token for each of its agents
 ///
-/// What is public of the file (roster, space, features, algorithm, privacy) is frozen and signed: changes of the file have no
-/// effect on the study. What agents tune stays with them: commands and problems of the file are left out. The study begins when
-/// all agents have enrolled, or with `study resume`.
+/// The public part of the file (roster, space, features, algorithm, privacy) is frozen and signed:
+/// later changes of the file have no effect on the study. Objectives stay with the agents: commands
+/// and problems in the file are left out. The study starts when all agents have enrolled, or with
+/// `study resume`.
 #[derive(clap::Args)]
 pub(crate) struct Create {
     /// The federation, for instance federation.toml
     file: PathBuf,
     #[command(flatten)]
     place: Place,
-    /// Begin with `study resume`, not when all agents have enrolled
+    /// Wait for `study resume` instead of starting when all agents have enrolled
     #[arg(long)]
     paused: bool,
     /// Print a JSON object
@@ -71,7 +72,7 @@ pub(crate) struct Show {
     json: bool,
 }
 
-/// Let a study stop or go on; a running coordinator notices within a second
+/// Pause or resume a study; a running coordinator notices within a second
 #[derive(clap::Args)]
 pub(crate) struct Change {
     /// The study
@@ -96,7 +97,7 @@ pub(super) struct TokenRecord {
     pub(super) token: String,
 }
 
-/// A study in a list.
+/// A study in the list.
 #[derive(Serialize)]
 pub(crate) struct Listed {
     study: String,
@@ -136,14 +137,14 @@ impl Study {
 }
 
 impl Create {
-    /// Checks what a frozen text would say of a helper for ever.
+    /// Checks the settings of the helper before they are frozen.
     fn check_sum(&self, checked: &Federation) -> anyhow::Result<()> {
         let Some(sum) = &checked.file().secure_sum else {
             return Ok(());
         };
         let wrong = |what: String| BadInput(format!("{}: {what}", self.file.display()));
         if self.place.store.is_some() {
-            let message = "[secure_sum] needs a coordinator in a folder (--data): replicas that share a database do not lead secure sums";
+            let message = "[secure_sum] needs a coordinator in a folder (--data): replicas that share a database cannot run secure sums";
             return Err(wrong(message.to_owned()).into());
         }
         if let Some(Err(error)) = sum.helper.as_ref().map(|card| card.parse::<ServerCard>()) {
@@ -162,7 +163,7 @@ impl Create {
     }
 
     fn run(&self) -> anyhow::Result<Exit> {
-        // Checked before anything is begun for it.
+        // Checked before anything is created.
         FileKind::Federation.check(&self.file)?;
         let (checked, _) = Federation::freeze(&self.file, "", problems())?;
         self.check_sum(&checked)?;
@@ -193,12 +194,16 @@ impl Create {
                 token: home.token(&record, slot)?.to_text().to_string(),
             });
         }
+        let claim = federation.privacy().and_then(|plan| plan.paid_claim());
+        if let Some(warning) = claim.and_then(|claim| claim.warning()) {
+            console::note(&format!("warning: {warning}"));
+        }
         if self.json {
             let created = Created { study: record.name, tokens };
             console::result(&serde_json::to_string_pretty(&created)?)?;
             return Ok(Exit::Done);
         }
-        if let Some(claim) = federation.privacy().and_then(|plan| plan.paid_claim()) {
+        if let Some(claim) = claim {
             console::note(&format!("all releases together cost {claim}"));
         } else if federation.is_simulation() {
             console::note(
@@ -217,14 +222,14 @@ impl Create {
         }
         if let Some(lines) = choices_to_write(&federation.space) {
             console::note(&format!(
-                "note: agents take choices that are not plain words only if their own agent.toml lists them. Ask the agents to look at \
-                 these, and to add:\n[choices]\n{}",
+                "note: agents accept choices that are not plain words only if their own agent.toml lists them. Ask the agents \
+                 to check these and to add:\n[choices]\n{}",
                 lines.trim_end()
             ));
         }
         print_tokens(&tokens)?;
         console::remark(&format!(
-            "study {:?} {} its {} agents. Give each its token, so that nobody else reads it; a token is good for \
+            "study {:?} {} its {} agents. Give each agent its token in private; a token is valid for \
              {TOKEN_DAYS} days and one agent:\n  fedbo agent enrol --coordinator URL --token TOKEN{}",
             record.name,
             match self.paused {
@@ -233,7 +238,7 @@ impl Create {
             },
             tokens.len(),
             match federation.file().secure_sum {
-                Some(_) => " --helper CARD, which agents have from the helper's operator",
+                Some(_) => " --helper CARD, which the helper's operator gives to agents",
                 None => "",
             }
         ));
@@ -241,7 +246,7 @@ impl Create {
     }
 }
 
-/// A table of tokens: the only time that they are shown.
+/// Prints a table of tokens. They are shown only once.
 pub(super) fn print_tokens(tokens: &[TokenRecord]) -> anyhow::Result<()> {
     let width = tokens.iter().map(|t| t.agent.chars().count()).max();
     let lines = tokens.iter().map(|token| {
@@ -249,7 +254,7 @@ pub(super) fn print_tokens(tokens: &[TokenRecord]) -> anyhow::Result<()> {
         format!("{:>5}  {:width$}  {}\n", token.slot, token.agent, token.token)
     });
     let shown = console::result(&lines.collect::<String>());
-    shown.context("tokens are shown once, and these were not: `fedbo coordinator agents token STUDY AGENT` makes new ones")
+    shown.context("tokens are shown only once, and showing these failed; make new ones with `fedbo coordinator agents token STUDY AGENT`")
 }
 
 impl Ls {
@@ -279,7 +284,7 @@ impl Ls {
     }
 }
 
-/// The facts of a study in a list.
+/// Returns a study's entry in the list.
 pub(crate) fn listed(home: &Home, record: &StudyRecord) -> anyhow::Result<Listed> {
     let slots = home.store().slots(record.key)?;
     let rounds = Federation::thaw(&record.config)?.n_rounds();

@@ -1,4 +1,4 @@
-//! `fedbo game ask`: what a player knows before its move.
+//! `fedbo game ask`: information for a player before its move.
 
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
@@ -9,29 +9,30 @@ use fedbo_play::{GameRecord, PlayError};
 use super::Kept;
 use super::record::table_of;
 use crate::commands::play::parse_rounds;
-use crate::console;
-use crate::exit::Exit;
-use crate::interrupt;
-use crate::text::{self, quoted};
+use fedbo_console as console;
+use fedbo_console::Exit;
+use fedbo_console::interrupt;
+use fedbo_console::text::{self, quoted};
 
-/// Time between two looks.
+/// Polling interval.
 const LOOK: Duration = Duration::from_millis(200);
-/// Rounds that are shown.
+/// Number of rounds shown.
 const SHOWN: usize = 10;
 
-/// Ask what a player knows before its move: the round, its parameters, and all rounds so far
+/// Show the information for a player's next move: the round, its parameters, and all rounds so far
 ///
-/// For players with by_hand = true: a person, or a program of one's own. The move is told with fedbo game tell.
+/// For players with by_hand = true: a person or a user's program. Tell the move with fedbo game
+/// tell.
 #[derive(clap::Args)]
 pub(crate) struct Ask {
     /// The game's file
     file: PathBuf,
-    /// The player
+    /// Name of the player
     player: String,
-    /// Wait until the player has a move to tell, or the game is complete
+    /// Wait until the player has to move, or the game is complete
     #[arg(long)]
     wait: bool,
-    /// Rounds that the game is to have in all, if fedbo play runs with --rounds [default: the file's rounds]
+    /// Total number of rounds, if fedbo play runs with --rounds [default: the file's rounds]
     #[arg(long, value_name = "N", value_parser = parse_rounds)]
     rounds: Option<usize>,
     /// Print a JSON object: round (null when the game is complete), told, space, rounds
@@ -72,7 +73,7 @@ impl Ask {
                 format!("the game has its {}", text::counted(n_rounds as u64, "round"))
             }
             Some(point) => format!(
-                "{name} has told its move of round {}: {}; the others are awaited",
+                "{name} has told its move of round {}: {}; waiting for the others",
                 n_rounds + 1,
                 text::point(&point)
             ),
@@ -90,7 +91,7 @@ impl Ask {
     }
 }
 
-/// Waits until a player has a move to tell, or the game is complete; `false` if it was interrupted.
+/// Waits until a player has to move or the game is complete. Returns false if interrupted.
 fn wait_for_turn(record: &GameRecord, player: usize, n_wanted: usize) -> Result<bool, PlayError> {
     let stop = interrupt::stop_flag("stopping");
     loop {

@@ -9,10 +9,10 @@ use std::path::{Path, PathBuf};
 use fedbo_config::nearest;
 use fedbo_play::{GameFile, GameHistory, GameRecord};
 
-use crate::exit::{BadInput, Exit};
 use crate::file_kind::FileKind;
+use fedbo_console::{BadInput, Exit};
 
-/// A player's side of a game, and its record
+/// Make moves of a game by hand, and show its record
 #[derive(clap::Subcommand)]
 pub(crate) enum Game {
     Ask(ask::Ask),
@@ -30,14 +30,14 @@ impl Game {
     }
 }
 
-/// A game whose record is in a file.
+/// A game with its record in a file.
 pub(super) struct Kept {
     file: GameFile,
     pub(super) path: PathBuf,
 }
 
 impl Kept {
-    /// The game of a file, which must say where its record is kept.
+    /// Loads the game of a file, which must name a storage for its record.
     pub(super) fn new(path: &Path) -> anyhow::Result<Self> {
         FileKind::Game.check(path)?;
         let file = GameFile::load_without_commands(path)?;
@@ -47,14 +47,14 @@ impl Kept {
                 path: storage,
             }),
             None => Err(BadInput(format!(
-                "{} keeps its record in memory, where only fedbo play has it while it runs; add storage = \"sqlite:FILE\" to [game]",
+                "{} keeps its record in memory, which only fedbo play can read while it runs; add storage = \"sqlite:FILE\" to [game]",
                 path.display()
             ))
             .into()),
         }
     }
 
-    /// The record, begun if there is none.
+    /// Opens the record; creates it if absent.
     fn record(&self) -> anyhow::Result<GameRecord> {
         Ok(self.file.open_record(&self.path)?)
     }
@@ -63,7 +63,7 @@ impl Kept {
         Ok(GameHistory::new(record.definition().clone(), record.rounds()?)?)
     }
 
-    /// The number of a player whose moves are told.
+    /// Returns the index of a player that moves by hand.
     fn by_hand(&self, name: &str) -> Result<usize, BadInput> {
         use fedbo_play::ActionSource;
         let players = &self.file.definition.players;
@@ -78,7 +78,7 @@ impl Kept {
         match &players[player].plays {
             ActionSource::ByHand => Ok(player),
             _ => Err(BadInput(format!(
-                "PLAYER = {name:?} plays by itself ({}); moves are told of players with by_hand = true",
+                "PLAYER = {name:?} plays by itself ({}); moves can be told only for players with by_hand = true",
                 players[player].how()
             ))),
         }

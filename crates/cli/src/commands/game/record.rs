@@ -1,21 +1,21 @@
-//! `fedbo game record`: the rounds that were played.
+//! `fedbo game record`: the rounds played so far.
 
 use std::path::PathBuf;
 
 use fedbo_play::{GameHistory, GameRecord};
 
 use super::Kept;
-use crate::console;
-use crate::exit::Exit;
-use crate::table::{self, Column};
-use crate::text;
+use fedbo_console as console;
+use fedbo_console::Exit;
+use fedbo_console::table::{self, Column};
+use fedbo_console::text;
 
-/// List the rounds that were played: everybody's action and payoff
+/// List the rounds played so far: all actions and payoffs
 #[derive(clap::Args)]
 pub(crate) struct Record {
     /// The game's file
     file: PathBuf,
-    /// Print a JSON object on each line instead: round, actions, payoffs, stand_ins, lost_because
+    /// Print a JSON object per line instead: round, actions, payoffs, stand_ins, lost_because
     #[arg(long)]
     json: bool,
 }
@@ -53,7 +53,7 @@ impl Record {
     }
 }
 
-/// The rounds after the first `from`.
+/// Table of the rounds after the first `from`.
 pub(super) fn table_of(course: &GameHistory, from: usize) -> String {
     let rounds = || (from..).zip(&course.rounds()[from..]);
     let numbers = rounds().map(|(index, _)| (index + 1).to_string()).collect();

@@ -6,28 +6,28 @@ use fedbo_play::MoveOutcome;
 
 use super::Kept;
 use crate::commands::play::parse_rounds;
-use crate::console;
-use crate::exit::{BadInput, Exit};
 use crate::game_display::parse_move;
-use crate::text;
+use fedbo_console as console;
+use fedbo_console::text;
+use fedbo_console::{BadInput, Exit};
 
-/// Tell a player's move in the round that is being played
+/// Tell a player's move in the current round
 ///
-/// When the command ends, the move is on the disk, and it stands. The round is played out once everybody has moved, by the
-/// fedbo play that runs or the next one.
+/// When the command returns, the move is on disk and final. The round is completed once all players
+/// have moved, by the running fedbo play or the next one.
 #[derive(clap::Args)]
 pub(crate) struct Tell {
     /// The game's file
     file: PathBuf,
-    /// The player
+    /// Name of the player
     player: String,
-    /// A value for each parameter, for instance: price=3.5 pack=2
+    /// Value of each parameter, for instance: price=3.5 pack=2
     #[arg(value_name = "NAME=VALUE", required = true, allow_negative_numbers = true)]
     values: Vec<String>,
-    /// The round that is meant, from 1; refused if another one is being played
+    /// Expected round, from 1; the command fails if another one is being played
     #[arg(long, value_name = "N")]
     round: Option<usize>,
-    /// Rounds that the game is to have in all, if fedbo play runs with --rounds [default: the file's rounds]
+    /// Total number of rounds, if fedbo play runs with --rounds [default: the file's rounds]
     #[arg(long, value_name = "N", value_parser = parse_rounds)]
     rounds: Option<usize>,
     /// Print a JSON object
@@ -48,7 +48,7 @@ impl Tell {
         let round = index + 1;
         if index >= self.rounds.unwrap_or(kept.file.n_rounds) {
             return Err(BadInput(format!(
-                "the game has its {}; raise rounds in the file to go on, or say --rounds as fedbo play does",
+                "the game has its {}; to continue, raise rounds in the file or give --rounds as with fedbo play",
                 text::counted(index as u64, "round")
             ))
             .into());
@@ -68,7 +68,7 @@ impl Tell {
         }
         let how = match told {
             MoveOutcome::New => "told",
-            MoveOutcome::Already => "was told already",
+            MoveOutcome::Already => "was already told",
         };
         console::result(&format!("round {round}: {how}: {}", text::point(&point)))?;
         Ok(Exit::Done)

@@ -1,4 +1,4 @@
-//! `fedbo privacy archive`: a federation's releases for those who come later.
+//! `fedbo privacy archive`: a federation's releases for later studies.
 
 use std::path::{Path, PathBuf};
 
@@ -8,27 +8,27 @@ use serde::Serialize;
 
 use super::Place;
 use crate::alignment::{self, AlignmentRecord};
-use crate::console;
-use crate::exit::{BadInput, Exit};
 use crate::file_kind::FileKind;
-use crate::text::{counted, number};
+use fedbo_console as console;
+use fedbo_console::text::{counted, number};
+use fedbo_console::{BadInput, Exit};
 
-/// Write what a private federation released as a file that later studies start from
+/// Write the releases of a private federation to a file for later studies
 ///
-/// Reads releases alone, which are charged already: publishing the archive, and whatever is done with it, costs no further privacy. A
-/// study of the same space names it in its study.toml, as file in the table archive. Works while the federation still runs; what
-/// is released later is not in it.
+/// Uses only releases that are already charged: publishing and using the archive costs no further
+/// privacy. A study with the same space names it in its study.toml, as file in the table archive.
+/// The federation may still be running; later releases are not included.
 #[derive(clap::Args)]
 pub(crate) struct Archive {
-    /// The federation.toml that it ran from, or the public configuration of a coordinator's study
+    /// The federation.toml of the run, or the public configuration of a coordinator's study
     #[arg(value_name = "FEDERATION")]
     federation: PathBuf,
     #[command(flatten)]
     place: Place,
-    /// The file to write
+    /// File to write
     #[arg(long, value_name = "FILE")]
     out: PathBuf,
-    /// Replace a file that is there
+    /// Replace an existing file
     #[arg(long)]
     overwrite: bool,
     /// Print a JSON object
@@ -81,7 +81,7 @@ impl Archive {
             return Ok(Exit::Done);
         }
         console::result(&format!(
-            "{}: {} of {:?}; {} % of what they say is signal, the rest noise\n{}\n{}",
+            "{}: {} of {:?}; {} % of their content is signal, the rest noise\n{}\n{}",
             self.out.display(),
             counted(archive.n_releases, "release"),
             archive.federation,

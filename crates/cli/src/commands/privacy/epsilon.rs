@@ -1,4 +1,4 @@
-//! `fedbo privacy epsilon`: what a plan costs.
+//! `fedbo privacy epsilon`: the privacy cost of a plan.
 
 use fedbo_privacy::accounting::{
     AccountantKind, Claim, Delta, Mode, NoiseMultiplier, SamplingRate,
@@ -8,28 +8,29 @@ use serde::Serialize;
 use super::setting::{
     AccountantArgs, ClaimRecord, MAX_ROUNDS, claim, parse_multiplier, parse_rate,
 };
-use crate::console;
-use crate::exit::{BadInput, Exit};
+use fedbo_console as console;
+use fedbo_console::{BadInput, Exit};
 
-/// Say what a number of rounds costs: an upper bound on epsilon
+/// Compute the privacy cost of a number of rounds: an upper bound on epsilon
 ///
-/// In each round every agent takes part with probability q, and noise of z times the largest norm of an agent's vector is added.
-/// Neighbouring data sets are the same roster with one agent's vectors all zero.
+/// In each round every agent takes part with probability q, and noise of z times the largest norm
+/// of an agent's vector is added. Neighbouring data sets are the same roster with one agent's
+/// vectors all zero.
 #[derive(clap::Args)]
-#[command(allow_negative_numbers = true)] // so that one is refused by its own flag
+#[command(allow_negative_numbers = true)] // so that a negative number is rejected by its own option
 pub(crate) struct Epsilon {
     /// Probability that an agent takes part in a round
     #[arg(long, value_name = "Q", value_parser = parse_rate)]
     sampling_rate: SamplingRate,
-    /// Standard deviation of the noise over the largest norm of an agent's vector
+    /// Standard deviation of the noise divided by the largest norm of an agent's vector
     #[arg(long, value_name = "Z", value_parser = parse_multiplier)]
     noise_multiplier: NoiseMultiplier,
-    /// Rounds that release
+    /// Number of rounds with a release
     #[arg(long, value_name = "T", value_parser = clap::value_parser!(u64).range(0..=MAX_ROUNDS))]
     rounds: u64,
     #[command(flatten)]
     question: AccountantArgs,
-    /// As the paper counts: accountant moments, delta = N^-1.1 of --agents N
+    /// Count as the paper does: accountant moments, delta = N^-1.1 of --agents N
     #[arg(long, requires = "agents", conflicts_with_all = ["delta", "accountant"])]
     paper: bool,
     /// Print a JSON object
@@ -79,7 +80,7 @@ impl Epsilon {
     }
 }
 
-/// N^−1.1 (DP-FTS-DE, section 5).
+/// δ = N^−1.1 (DP-FTS-DE, section 5).
 fn papers_delta(agents: u32) -> Result<Delta, BadInput> {
     Delta::new(f64::from(agents).powf(-1.1)).map_err(|_| {
         BadInput(format!(

@@ -1,4 +1,4 @@
-//! `fedbo privacy`: what privacy costs, before a study and after it.
+//! `fedbo privacy`: privacy costs, planned and spent.
 
 mod archive;
 mod epsilon;
@@ -20,12 +20,12 @@ use fedbo_ledger::{Head, History, LedgerError, Ledgers, Releases, Report};
 use fedbo_runner::federation::{HEAD_FILE, LEDGER_FILE};
 use fedbo_storage::{Mode, PostgresAddress};
 
-use crate::exit::{BadInput, Exit};
+use fedbo_console::{BadInput, Exit};
 
 pub(crate) use statement::Document as StatementDocument;
 pub(crate) use verify::Document as CheckDocument;
 
-/// The cost of privacy: planned, and spent by a study
+/// Plan privacy costs, and show the costs spent by a study
 #[derive(clap::Subcommand)]
 pub(crate) enum Privacy {
     Epsilon(epsilon::Epsilon),
@@ -48,7 +48,7 @@ impl Privacy {
         }
     }
 
-    /// The document that it prints with `--json`; none of commands that do more than to compute one.
+    /// Returns the document printed by `--json`; `None` for the other commands.
     pub(crate) fn answer(&self) -> Option<anyhow::Result<String>> {
         match self {
             Self::Epsilon(command) => Some(command.answer()),
@@ -63,22 +63,23 @@ impl Privacy {
 /// The ledger that a command reads.
 #[derive(clap::Args)]
 struct Place {
-    /// A results folder that holds ledger.db, the ledger's file, or the database of a coordinator (postgresql://...)
+    /// Results folder with ledger.db, the ledger's file, or a coordinator's database
+    /// (postgresql://...)
     ledger: String,
-    /// The study, in a database
+    /// Name of the study, in a database
     #[arg(long, value_name = "STUDY")]
     study: Option<String>,
 }
 
-/// A ledger where it was found.
+/// Location of a ledger.
 pub(crate) enum Source {
     File(PathBuf),
     Database(PostgresAddress, Ledgers, String),
-    /// That of a study of a coordinator that runs in this process.
+    /// The ledger of a coordinator's study, with the coordinator in this process.
     Coordinator(Arc<Home>, String),
 }
 
-/// The place where a ledger is read.
+/// Storage of a ledger.
 enum At<'a> {
     File(PathBuf),
     Database(&'a Ledgers, &'a str),
@@ -102,7 +103,7 @@ impl Place {
             None => {
                 let names = ledgers.names()?;
                 let message = format!(
-                    "{address}: name the study whose ledger is meant with --study: {}",
+                    "{address}: select one of its studies with --study: {}",
                     names.join(", ")
                 );
                 match <[String; 1]>::try_from(names) {
@@ -116,7 +117,7 @@ impl Place {
 }
 
 impl From<&Path> for Source {
-    /// The ledger of a results folder, or a ledger's file.
+    /// Creates the source for a results folder or a ledger's file.
     fn from(path: &Path) -> Self {
         Self::File(ledger_file(path))
     }
@@ -141,13 +142,6 @@ impl Source {
         }
     }
 
-    fn read(&self) -> Result<fedbo_ledger::Statement, LedgerError> {
-        match self.at() {
-            At::File(file) => fedbo_ledger::read(&file),
-            At::Database(ledgers, name) => ledgers.read(name),
-        }
-    }
-
     pub(crate) fn history(&self) -> Result<History, LedgerError> {
         match self.at() {
             At::File(file) => fedbo_ledger::history(&file),
@@ -162,8 +156,11 @@ impl Source {
         }
     }
 
-    /// The round before which releases have left, of a study that may be running. What is durable since leaves at its set instant, and is
-    /// shown to nobody before (INV-9).
+    /// Returns the round before which all releases have left, for a study that may be running;
+    /// `None` if there is no limit.
+    ///
+    /// Later releases are durable but leave only at their set time, and must not be shown earlier
+    /// (INV-9).
     pub(crate) fn released_before(&self) -> anyhow::Result<Option<u64>> {
         match self {
             Self::Coordinator(home, name) => Ok(Some(home.store().study(name)?.round)),
@@ -171,12 +168,15 @@ impl Source {
         }
     }
 
-    /// A head of the ledger that somebody noted beside it, and where.
+    /// Returns a head noted beside the ledger, and its location.
     pub(crate) fn noted_head(&self) -> anyhow::Result<Option<(Head, String)>> {
         let (text, place) = match self {
             Self::File(file) => {
                 if let Some(head) = noted_head(file)? {
                     return Ok(Some((head, file.with_file_name(HEAD_FILE).display().to_string())));
+                }
+                if let Some((memory, head)) = fedbo_helper::noted_head(file)? {
+                    return Ok(Some((head, memory.display().to_string())));
                 }
                 match fedbo_coordinator::noted_head(file)? {
                     Some((store, head)) => (head, store.display().to_string()),
@@ -211,7 +211,7 @@ impl fmt::Display for Source {
     }
 }
 
-/// The ledger's file: itself, or in a results folder.
+/// Returns the ledger's file: `path` itself, or the one in a results folder.
 fn ledger_file(path: &Path) -> PathBuf {
     match path.is_dir() {
         true => path.join(LEDGER_FILE),
@@ -219,7 +219,7 @@ fn ledger_file(path: &Path) -> PathBuf {
     }
 }
 
-/// Returns the ledger's head when its last release left, if a run wrote it down beside the ledger.
+/// Returns the ledger's head at its last release, if a run noted it beside the ledger.
 fn noted_head(ledger: &Path) -> anyhow::Result<Option<Head>> {
     if ledger.file_name() != Some(LEDGER_FILE.as_ref()) {
         return Ok(None);

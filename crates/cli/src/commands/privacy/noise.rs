@@ -1,4 +1,4 @@
-//! `fedbo privacy noise`: what a budget allows.
+//! `fedbo privacy noise`: the settings allowed by a budget.
 
 use fedbo_privacy::accounting::{
     Budget, CalibrationError, Claim, Delta, Mode, Noise as Added, NoiseMultiplier, PrivacyEvent,
@@ -10,30 +10,33 @@ use super::setting::{
     AccountantArgs, ClaimRecord, MAX_ROUNDS, claim, parse_epsilon, parse_multiplier, parse_rate,
     six_digits,
 };
-use crate::console;
-use crate::exit::{BadInput, Exit};
+use fedbo_console as console;
+use fedbo_console::{BadInput, Exit};
 
-/// Find the smallest noise multiplier that keeps a number of rounds within a budget, or with --solve the most rounds or the largest rate
+/// Find the smallest noise multiplier that keeps a number of rounds within a budget; with --solve,
+/// the most rounds or the largest rate
 ///
-/// What it prints has been checked: the line below it says what it costs. Exit code 2 if nothing keeps within the budget.
+/// The printed result has been checked, and the next line shows its cost. Exit code 2 if no value
+/// keeps within the budget.
 #[derive(clap::Args)]
-#[command(allow_negative_numbers = true)] // so that one is refused by its own flag
+#[command(allow_negative_numbers = true)] // so that a negative number is rejected by its own option
 pub(crate) struct Noise {
-    /// The budget's epsilon
+    /// Epsilon of the budget
     #[arg(long, value_name = "E", value_parser = parse_epsilon)]
     epsilon: f64,
     #[command(flatten)]
     question: AccountantArgs,
-    /// Rounds that release; needed unless --solve rounds
+    /// Number of rounds with a release; required unless --solve rounds
     #[arg(long, value_name = "T", value_parser = clap::value_parser!(u64).range(1..=MAX_ROUNDS))]
     rounds: Option<u64>,
-    /// Probability that an agent takes part in a round; needed unless --solve rate
+    /// Probability that an agent takes part in a round; required unless --solve rate
     #[arg(long, value_name = "Q", value_parser = parse_rate)]
     sampling_rate: Option<SamplingRate>,
-    /// Standard deviation of the noise over the largest norm of an agent's vector; needed unless --solve noise
+    /// Standard deviation of the noise divided by the largest norm of an agent's vector; required
+    /// unless --solve noise
     #[arg(long, value_name = "Z", value_parser = parse_multiplier)]
     noise_multiplier: Option<NoiseMultiplier>,
-    /// Quantity to look for
+    /// Quantity to solve for
     #[arg(long, value_enum, default_value_t = Unknown::Noise)]
     solve: Unknown,
     /// Print a JSON object
@@ -41,7 +44,7 @@ pub(crate) struct Noise {
     json: bool,
 }
 
-/// The quantity to look for.
+/// Quantity to solve for.
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Unknown {
     /// The smallest noise multiplier
@@ -59,13 +62,16 @@ struct Document {
     sampling_rate: f64,
     noise_multiplier: f64,
     budget_epsilon: f64,
+    /// True if the search ended at its limit, so the budget may allow more.
+    is_limit: bool,
 }
 
-/// All that a release and their number are, one of them found.
+/// Complete parameters of the releases, including the solved one.
 struct NoiseSolution {
     rate: SamplingRate,
     multiplier: NoiseMultiplier,
     claim: Claim,
+    is_limit: bool,
 }
 
 impl Noise {
@@ -82,6 +88,24 @@ impl Noise {
             Unknown::Rate => format!("sampling rate = {rate}"),
         })?;
         console::result(&found.claim.to_string())?;
+        if found.is_limit {
+            console::note(&format!(
+                "note: the search ends at {}; the budget of epsilon = {} may allow {}",
+                match self.solve {
+                    Unknown::Noise if rate < 1.0 => format!(
+                        "a noise multiplier of {multiplier}, as no bound is proved for less with sampling"
+                    ),
+                    Unknown::Noise => format!("a noise multiplier of {multiplier}"),
+                    Unknown::Rounds => format!("{} rounds", found.claim.n_releases),
+                    Unknown::Rate => format!("a rate of {rate}"),
+                },
+                self.epsilon,
+                match self.solve {
+                    Unknown::Noise => "less noise: this is not the smallest multiplier",
+                    Unknown::Rounds | Unknown::Rate => "more",
+                },
+            ));
+        }
         Ok(Exit::Done)
     }
 
@@ -106,6 +130,7 @@ impl Noise {
             sampling_rate: found.rate.get(),
             noise_multiplier: found.multiplier.get(),
             budget_epsilon: self.epsilon,
+            is_limit: found.is_limit,
         };
         Ok(serde_json::to_string_pretty(&document)?)
     }
@@ -118,7 +143,7 @@ impl Noise {
             smallest_multiplier(kind, sampling, rounds, budget).map_err(|e| impossible(&e))?;
         let multiplier = NoiseMultiplier::new(six_digits(found.value.get(), true));
         let multiplier = multiplier.map_err(|error| bad(&error))?;
-        self.checked(rate, multiplier, rounds, budget)
+        self.checked(rate, multiplier, rounds, budget, found.is_limit)
     }
 
     fn most_rounds(&self, budget: Budget) -> Result<NoiseSolution, BadInput> {
@@ -127,7 +152,7 @@ impl Noise {
         let event = PrivacyEvent { sampling, noise: Added::Gaussian(multiplier) };
         let kind = self.question.accountant;
         let found = largest_rounds(kind, &event, budget).map_err(|error| impossible(&error))?;
-        self.checked(rate, multiplier, found.value, budget)
+        self.checked(rate, multiplier, found.value, budget, found.is_limit)
     }
 
     fn rate(&self, budget: Budget) -> Result<NoiseSolution, BadInput> {
@@ -136,21 +161,22 @@ impl Noise {
         let found = largest_rate(kind, multiplier, rounds, budget).map_err(|e| impossible(&e))?;
         let rate = SamplingRate::new(six_digits(found.value.get(), false));
         let rate = rate.map_err(|error| bad(&error))?;
-        self.checked(rate, multiplier, rounds, budget)
+        self.checked(rate, multiplier, rounds, budget, found.is_limit)
     }
 
-    /// Returns the numbers that are printed, with the privacy cost of exactly these.
+    /// Returns the printed numbers with their exact privacy cost.
     fn checked(
         &self,
         rate: SamplingRate,
         multiplier: NoiseMultiplier,
         rounds: u64,
         budget: Budget,
+        is_limit: bool,
     ) -> Result<NoiseSolution, BadInput> {
         let sampling = self.question.sampling(rate)?;
         let (kind, delta): (_, Delta) = (self.question.accountant, budget.delta());
         let claim = claim(kind, sampling, multiplier, rounds, delta, Mode::Default)?;
-        Ok(NoiseSolution { rate, multiplier, claim })
+        Ok(NoiseSolution { rate, multiplier, claim, is_limit })
     }
 
     fn given_rate(&self) -> Result<SamplingRate, BadInput> {
@@ -179,7 +205,7 @@ impl Noise {
         if is_given {
             let solve = self.solve.name();
             return Err(BadInput(format!(
-                "--solve {solve} looks for what {flag} gives: leave {flag} out, or name another --solve"
+                "--solve {solve} computes the value of {flag}: leave {flag} out, or choose another --solve"
             )));
         }
         Ok(())
@@ -200,7 +226,7 @@ fn bad(error: &dyn std::error::Error) -> BadInput {
     BadInput(error.to_string())
 }
 
-/// No way within the budget is a setting that cannot be used.
+/// If no setting keeps within the budget, the input is unusable.
 fn impossible(error: &CalibrationError) -> BadInput {
     BadInput(error.to_string())
 }

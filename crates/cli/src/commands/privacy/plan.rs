@@ -1,4 +1,4 @@
-//! `fedbo privacy plan`: how a roster gets the most out of a budget.
+//! `fedbo privacy plan`: the sampling rate that makes best use of a budget.
 
 use fedbo_federation::N_FEATURES_MAX;
 use fedbo_gp::{FeatureDescription, FeatureError, FeatureMap, LengthscaleLaw};
@@ -10,34 +10,36 @@ use super::setting::{
     AccountantArgs, ClaimRecord, MAX_ROUNDS, claim, parse_epsilon, parse_rate, six_digits,
 };
 use crate::advice;
-use crate::console;
-use crate::exit::{BadInput, Exit};
-use crate::table::{self, Column};
-use crate::text::{number, positive};
+use fedbo_console as console;
+use fedbo_console::table::{self, Column};
+use fedbo_console::text::{number, positive};
+use fedbo_console::{BadInput, Exit};
 
 const N_DIM_MAX: u32 = 100;
-/// Rates that are compared unless others are named.
+/// Rates compared by default.
 const RATES: [f64; 6] = [0.05, 0.1, 0.25, 0.5, 0.75, 1.0];
 
-/// Compare sampling rates for a roster: the noise that each needs, and how loud it is beside the signal
+/// Compare sampling rates for a roster: the noise needed for each, and its ratio to the signal
 ///
-/// A release is the sum of a region's sampled vectors, clipped to norm C, plus noise of standard deviation z C in each of M
-/// features: noise of norm z C √M. The signal is at most q N/P vectors of norm C that all agree. noise/signal is z √M over q N/P:
-/// below 1 a release can say something about a region; far above 1 it cannot. The rate with the smallest is marked. "one sum" is the same
-/// for a release over all regions at once, as after the weights have become uniform.
+/// A release is the sum of a region's sampled vectors, clipped to norm C, plus noise of standard
+/// deviation z C in each of M features: noise of norm z C √M. The signal is at most q N/P vectors
+/// of norm C that all agree. noise/signal is z √M over q N/P: below 1, a release can carry
+/// information about a region; far above 1, it cannot. The rate with the smallest ratio is marked.
+/// "one sum" is the same ratio for a release over all regions at once, as after the weights have
+/// become uniform.
 #[derive(clap::Args)]
-#[command(allow_negative_numbers = true)] // so that one is refused by its own flag
+#[command(allow_negative_numbers = true)] // so that a negative number is rejected by its own option
 pub(crate) struct Plan {
-    /// Regions that the space is cut into
+    /// Number of regions of the space
     #[arg(long, value_name = "P", value_parser = clap::value_parser!(u32).range(1..))]
     regions: u32,
-    /// Features of an agent's vector
+    /// Number of features of an agent's vector
     #[arg(long, value_name = "M", value_parser = clap::value_parser!(u32).range(1..))]
     features: u32,
-    /// Rounds that release
+    /// Number of rounds with a release
     #[arg(long, value_name = "T", value_parser = clap::value_parser!(u64).range(1..=MAX_ROUNDS))]
     rounds: u64,
-    /// The budget's epsilon
+    /// Epsilon of the budget
     #[arg(long, value_name = "E", value_parser = parse_epsilon)]
     epsilon: f64,
     #[command(flatten)]
@@ -45,10 +47,12 @@ pub(crate) struct Plan {
     /// Rates to compare [default: 0.05,0.1,0.25,0.5,0.75,1]
     #[arg(long, value_name = "Q", value_delimiter = ',', value_parser = parse_rate)]
     sampling_rate: Vec<SamplingRate>,
-    /// S of vectors that are draws (message = "sample"): adds a note if most of them would be clipped
+    /// Bound S for vectors that are draws (message = "sample"): adds a note if most of them would
+    /// be clipped
     #[arg(long, value_name = "S", value_parser = positive)]
     max_norm: Option<f64>,
-    /// Parameters of the objective: adds a note if so few features cannot stand for a kernel of so many
+    /// Number of parameters of the objective: adds a note if there are too few features to
+    /// approximate the kernel
     #[arg(long, value_name = "D", value_parser = clap::value_parser!(u32).range(1..=i64::from(N_DIM_MAX)))]
     dim: Option<u32>,
     /// Length scale of the features in the unit cube [default: a federation's, around 0.3 √dim]
@@ -79,6 +83,8 @@ struct RateRecord {
     signal_norm: f64,
     noise_to_signal: f64,
     noise_to_signal_one_sum: f64,
+    /// True if the search for the noise ended at its limit, so the budget may allow less noise.
+    is_limit: bool,
     #[serde(flatten)]
     claim: ClaimRecord,
 }
@@ -139,7 +145,8 @@ impl Plan {
         })
     }
 
-    /// Notes on a norm that is too small and on features that are too few, of one draw of them.
+    /// Prints notes if the norm is too small, or if there are too few features, judged by one draw
+    /// of them.
     fn advise(&self) -> anyhow::Result<()> {
         if let Some(max_norm) = self.max_norm
             && let Some(note) =
@@ -195,6 +202,7 @@ impl Plan {
             signal_norm,
             noise_to_signal: noise_norm / signal_norm,
             noise_to_signal_one_sum: noise_norm / everybody,
+            is_limit: found.is_limit,
             claim: ClaimRecord::from(&claim),
         })
     }
@@ -222,6 +230,13 @@ fn print(records: &[RateRecord], best: f64) -> anyhow::Result<()> {
     console::table(&table, best)?;
     if let Some(first) = records.first() {
         console::result(&first.claim.terms())?;
+    }
+    if let Some(limited) = records.iter().find(|record| record.is_limit) {
+        console::note(&format!(
+            "note: the search for a noise multiplier ends at {}, as no bound is proved for less with sampling: where the table shows it, the budget \
+             may allow less",
+            limited.noise_multiplier
+        ));
     }
     let least = records.iter().map(|record| record.noise_to_signal);
     if least.fold(f64::INFINITY, f64::min) > 1.0 {

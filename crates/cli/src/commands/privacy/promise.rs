@@ -1,21 +1,35 @@
-//! The words of what releases promise and what they do not.
+//! Texts about the guarantees of releases and their limits.
 
+use fedbo_federation::ReleaseScale;
 use fedbo_privacy::accounting::{Adjacency, Claim, Mode};
 
-/// The limits of what `fedbo run` promises.
-pub(crate) const NOT_PROMISED: &str = "anything about the trials in results.csv, their times, or who takes part. This process sees every \
+/// Limits of the guarantee of `fedbo run`.
+pub(crate) const NOT_PROMISED: &str = "anything about the trials in results.csv, their times, or which agents take part. This process sees every \
      agent's vectors as they are and is trusted with them (mode central)";
 
-/// The limits of what a coordinator's study promises.
-pub(crate) const NOT_PROMISED_OVER_NETWORK: &str = "anything about who takes part and when. The coordinator sees every agent's vectors as they are and is trusted with them (mode \
+/// Limits of the guarantee of a coordinator's study.
+const NOT_PROMISED_OVER_NETWORK: &str = "anything about which agents take part and when. The coordinator sees every agent's vectors as they are and is trusted with them (mode \
      central); trials and values stay with the agents";
 
-/// The promise of the releases that a claim covers.
+/// Limits of the guarantee of a study with a secure sum.
+const NOT_PROMISED_OF_SECURE_SUM: &str = "anything about which agents take part and when, or against two servers that work together. Neither server sees a vector; trials and values \
+     stay with the agents";
+
+/// Returns the limits of a study's guarantee, according to the configuration in its ledger.
+pub(crate) fn not_promised(scale: Option<&ReleaseScale>) -> &'static str {
+    match scale {
+        Some(scale) if scale.is_over_network && scale.n_noises > 1 => NOT_PROMISED_OF_SECURE_SUM,
+        Some(scale) if scale.is_over_network => NOT_PROMISED_OVER_NETWORK,
+        _ => NOT_PROMISED,
+    }
+}
+
+/// Describes the guarantee of the releases covered by a claim.
 pub(crate) fn promised(claim: &Claim) -> String {
     format!("the releases together are differentially private for each agent: {claim}")
 }
 
-/// The meaning of a claim's adjacency.
+/// Describes a claim's adjacency.
 pub(crate) fn neighbours(claim: &Claim) -> &'static str {
     match claim.adjacency {
         Adjacency::ZeroOut => {
@@ -31,14 +45,50 @@ pub(crate) fn neighbours(claim: &Claim) -> &'static str {
     }
 }
 
-/// The meaning of a claim's mode.
+/// Describes a claim's mode.
 pub(crate) fn mode(claim: &Claim) -> &'static str {
     match claim.mode {
         Mode::Default => {
             "default: exact sums of integers, and exact noise from the operating system"
         }
         Mode::Paper => {
-            "paper: the paper's guarantee, for real numbers, which no machine computes with; for reproduction"
+            "paper: the paper's guarantee, which holds for real numbers but not for a machine's arithmetic; for reproduction"
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The process of a run sees all vectors, as does a coordinator; of two servers, neither does.
+    #[test]
+    fn limits_name_the_server_that_sees_vectors() {
+        let scale = |is_over_network, n_noises| ReleaseScale {
+            n_agents: 3,
+            n_regions: 1,
+            n_features: 20,
+            max_norm: 1.0,
+            sampling_rate: 1.0,
+            noise_multiplier: 2.0,
+            n_noises,
+            n_planned: 3,
+            is_over_network,
+        };
+        let coordinator = not_promised(Some(&scale(true, 1)));
+        assert!(
+            coordinator.contains("The coordinator sees every agent's vectors"),
+            "{coordinator}"
+        );
+        let two = not_promised(Some(&scale(true, 2)));
+        assert!(
+            two.contains("Neither server sees a vector") && !two.contains("The coordinator sees"),
+            "{two}"
+        );
+        for scale in [None, Some(scale(false, 1)), Some(scale(false, 2))] {
+            assert!(
+                not_promised(scale.as_ref()).contains("This process sees every agent's vectors")
+            );
         }
     }
 }

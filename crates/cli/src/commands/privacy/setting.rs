@@ -1,4 +1,4 @@
-//! Common parts of the commands that compute privacy costs: checked numbers, δ, and claims as JSON.
+//! Common parts of the commands that compute privacy costs: parsers, δ, and claims as JSON.
 
 use fedbo_privacy::accounting::{
     AccountantKind, Claim, Delta, InvalidParameter, Mode, Noise, NoiseMultiplier, PrivacyEvent,
@@ -6,9 +6,9 @@ use fedbo_privacy::accounting::{
 };
 use serde::Serialize;
 
-use crate::exit::BadInput;
+use fedbo_console::BadInput;
 
-/// Most rounds that are asked about.
+/// Maximum number of rounds.
 pub(super) const MAX_ROUNDS: u64 = 1_000_000_000;
 
 pub(super) fn parse_rate(text: &str) -> Result<SamplingRate, InvalidParameter> {
@@ -42,23 +42,24 @@ fn invalid(name: &'static str, text: &str, expected: &'static str) -> InvalidPar
     InvalidParameter { name, value, expected }
 }
 
-/// δ and by whom ε is computed.
+/// Options for δ and the accountant.
 #[derive(clap::Args)]
 pub(super) struct AccountantArgs {
-    /// Probability with which the guarantee may fail [default: min(1e-5, 1/N²) of --agents N]
+    /// Probability that the guarantee fails [default: min(1e-5, 1/N²) of --agents N]
     #[arg(long, value_name = "D", value_parser = parse_delta)]
     delta: Option<Delta>,
-    /// Agents on the roster
+    /// Number of agents on the roster
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(super) agents: Option<u32>,
-    /// pld is the tightest; renyi (or rdp) and moments give larger bounds; fixed-size is for samples of exactly ⌊q N⌋ agents
-    /// and counts replacing an agent's vectors instead of leaving them out
+    /// Accountant: pld is the tightest; renyi (or rdp) and moments give larger bounds; fixed-size
+    /// is for samples of exactly ⌊q N⌋ agents and counts replacing an agent's vectors instead of
+    /// leaving them out
     #[arg(long, value_name = "NAME", default_value = "pld")]
     pub(super) accountant: AccountantKind,
 }
 
 impl AccountantArgs {
-    /// δ: as given, or the default of the roster's size.
+    /// Returns δ as given, or the default for the roster's size.
     pub(super) fn delta(&self) -> Result<Delta, BadInput> {
         match (self.delta, self.agents) {
             (Some(delta), _) => Ok(delta),
@@ -73,13 +74,14 @@ impl AccountantArgs {
         }
     }
 
-    /// The sampling of agents at rate q.
+    /// Returns the sampling of agents at rate q.
     pub(super) fn sampling(&self, rate: SamplingRate) -> Result<Sampling, BadInput> {
         sampling(self.accountant, rate, self.agents)
     }
 }
 
-/// Independent coins, or for the accountant `fixed-size` exactly ⌊q N⌋ of N agents.
+/// Returns Poisson sampling, or for the accountant `fixed-size` samples of exactly ⌊q N⌋ of N
+/// agents.
 fn sampling(
     accountant: AccountantKind,
     rate: SamplingRate,
@@ -97,18 +99,18 @@ fn sampling(
         clippy::cast_sign_loss,
         reason = "a share of a count of agents"
     )]
-    // A product next to an integer is that integer: 0.35 · 20 is 7.
+    // A product just below an integer is meant to be that integer: 0.35 · 20 is 7.
     let n_sampled = (rate.get() * f64::from(n_agents) * (1.0 + 1e-12)) as u32;
     if n_sampled == 0 {
         let rate = rate.get();
         return Err(BadInput(format!(
-            "--sampling-rate {rate} of --agents {n_agents} is no agent at all: take a rate of at least 1/{n_agents}"
+            "--sampling-rate {rate} of --agents {n_agents} selects no agent: take a rate of at least 1/{n_agents}"
         )));
     }
     Ok(Sampling::WithoutReplacement { n_sampled: n_sampled.min(n_agents), n_agents })
 }
 
-/// The claim that an accountant proves of `rounds` such releases.
+/// Returns the accountant's claim for `rounds` releases.
 pub(super) fn claim(
     accountant: AccountantKind,
     sampling: Sampling,
@@ -126,7 +128,7 @@ pub(super) fn claim(
     Claim::of(&*accountant, delta, mode).map_err(|error| refused(&error))
 }
 
-/// A claim in JSON.
+/// A claim as JSON.
 #[derive(Serialize)]
 pub(super) struct ClaimRecord {
     epsilon: f64,
@@ -151,7 +153,7 @@ impl From<&Claim> for ClaimRecord {
 }
 
 impl ClaimRecord {
-    /// The terms that several claims have in common, on one line.
+    /// Common terms of several claims, in one line.
     pub(super) fn terms(&self) -> String {
         let Self { delta, adjacency, accountant, mode, releases, .. } = self;
         format!(
@@ -161,7 +163,7 @@ impl ClaimRecord {
     }
 }
 
-/// Six digits that matter, rounded up or down.
+/// Rounds to six significant digits, up or down.
 pub(super) fn six_digits(value: f64, up: bool) -> f64 {
     let text = format!("{value:.5e}");
     let near: f64 = text.parse().unwrap_or(value);
@@ -170,7 +172,7 @@ pub(super) fn six_digits(value: f64, up: bool) -> f64 {
     let Some(exponent) = exponent.filter(|_| wrong) else {
         return near;
     };
-    // One more or less in the last digit.
+    // Add or subtract one in the last digit.
     let unit = 10_f64.powi(exponent - 5);
     let next = if up { near + unit } else { near - unit };
     format!("{next:.5e}").parse().unwrap_or(value)

@@ -1,20 +1,23 @@
-//! `fedbo privacy statement`: what a study has spent.
+//! `fedbo privacy statement`: the privacy spending of a study.
 
+use fedbo_federation::ledger_in_plain_words;
+use fedbo_ledger::History;
 use fedbo_privacy::accounting::{Noise, PrivacyEvent, Sampling};
 use fedbo_wire::Digest;
 use serde::Serialize;
 
 use super::{Place, Source};
-use crate::console;
-use crate::exit::{BadInput, Exit};
-use crate::table::{self, Column};
-use crate::text::{counted, number};
+use fedbo_console as console;
+use fedbo_console::table::{self, Column};
+use fedbo_console::text::{counted, number};
+use fedbo_console::{BadInput, Exit};
 
-/// Say what a study has released, what that cost, and what remains of its budget
+/// Show the releases of a study, their privacy cost, and its remaining budget
 ///
-/// Verifies the whole ledger first, also that it contains the head that fedbo run wrote beside it. Compare the head it prints with
-/// one that was kept elsewhere: a folder that was set back as a whole shows it in no other way (see fedbo privacy verify). Exit code 3 if more was spent than
-/// the budget has.
+/// First verifies the whole ledger, including that it contains the head that fedbo run wrote beside
+/// it. Compare the printed head with one kept elsewhere: this is the only way to detect a folder
+/// that was reset as a whole (see fedbo privacy verify). Exit code 3 if more than the budget was
+/// spent.
 #[derive(clap::Args)]
 pub(crate) struct Statement {
     #[command(flatten)]
@@ -28,13 +31,15 @@ pub(crate) struct Statement {
 #[derive(Serialize)]
 pub(crate) struct Document {
     study: String,
+    /// Protection so far, in one sentence without technical terms.
+    in_plain_words: String,
     epsilon: f64,
     delta: f64,
     adjacency: String,
     accountant: &'static str,
     mode: String,
     releases: u64,
-    /// The releases that each agent may be in, where they are fewer than all.
+    /// Maximum releases that an agent can take part in, if fewer than all.
     #[serde(skip_serializing_if = "Option::is_none")]
     participations: Option<u64>,
     budget_epsilon: f64,
@@ -70,7 +75,7 @@ enum NoiseRecord {
     },
     DiscreteGaussian {
         noise_multiplier: f64,
-        /// As a text: it may be too large for a number of JSON.
+        /// A string, since it may exceed the range of JSON numbers.
         variance: String,
         bound: u64,
         n_coordinates: u64,
@@ -80,12 +85,13 @@ enum NoiseRecord {
 impl Statement {
     pub(super) fn run(&self) -> anyhow::Result<Exit> {
         let source = self.place.find()?;
-        let statement = verified(&source)?;
+        let history = verified(&source)?;
+        let statement = &history.statement;
         if self.json {
-            let document = Document::of(&statement);
+            let document = Document::of(&history);
             console::result(&serde_json::to_string_pretty(&document)?)?;
         } else {
-            print(&statement)?;
+            print(&history)?;
         }
         if statement.is_overdrawn() {
             console::note(&format!(
@@ -98,24 +104,30 @@ impl Statement {
     }
 
     pub(super) fn answer(&self) -> anyhow::Result<String> {
-        let statement = verified(&self.place.find()?)?;
-        Ok(serde_json::to_string_pretty(&Document::of(&statement))?)
+        let history = verified(&self.place.find()?)?;
+        Ok(serde_json::to_string_pretty(&Document::of(&history))?)
     }
 }
 
-/// A ledger's statement; what was set back says too little.
-fn verified(source: &Source) -> anyhow::Result<fedbo_ledger::Statement> {
-    let statement = source.read()?;
+/// Returns a ledger's history; fails if the ledger lacks the head noted beside it.
+fn verified(source: &Source) -> anyhow::Result<History> {
+    let history = source.history()?;
     if let Some((head, _)) = source.noted_head()?
         && let Some(problem) = source.verify(Some(&head))?.problems.first()
     {
         return Err(BadInput(format!("{source}: {problem}")).into());
     }
-    Ok(statement)
+    Ok(history)
+}
+
+/// Describes the protection of all releases so far, in one sentence without technical terms.
+fn in_plain_words(history: &History) -> String {
+    ledger_in_plain_words(&history.charter.config, &history.statement.claim)
 }
 
 impl Document {
-    pub(crate) fn of(statement: &fedbo_ledger::Statement) -> Self {
+    pub(crate) fn of(history: &History) -> Self {
+        let statement = &history.statement;
         let claim = &statement.claim;
         let charges = statement.charges.iter().map(|charge| ChargeRecord {
             releases: charge.count,
@@ -141,6 +153,7 @@ impl Document {
         });
         Self {
             study: statement.name.clone(),
+            in_plain_words: in_plain_words(history),
             epsilon: claim.epsilon,
             delta: claim.delta,
             adjacency: claim.adjacency.to_string(),
@@ -159,7 +172,7 @@ impl Document {
     }
 }
 
-/// The largest number of six digits that is not above `value`: what remains is never overstated.
+/// Rounds down to six significant digits, so that the remaining budget is never overstated.
 fn rounded_down(value: f64) -> f64 {
     if value <= 0.0 || !value.is_finite() {
         return 0.0;
@@ -168,9 +181,11 @@ fn rounded_down(value: f64) -> f64 {
     (value * scale).floor() / scale
 }
 
-fn print(statement: &fedbo_ledger::Statement) -> anyhow::Result<()> {
+fn print(history: &History) -> anyhow::Result<()> {
+    let statement = &history.statement;
     console::result(&format!("study {}", statement.name))?;
     console::result(&statement.claim.to_string())?;
+    console::result(&in_plain_words(history))?;
     let further = match statement.further() {
         Some(n) => format!(", enough for {}", counted(n, "more such release")),
         None => String::new(),
@@ -182,7 +197,7 @@ fn print(statement: &fedbo_ledger::Statement) -> anyhow::Result<()> {
         ))?;
     }
     console::result(&format!(
-        "budget: epsilon = {}, of which {} remains{further}\n\n",
+        "budget: epsilon = {}, {} remaining{further}\n\n",
         statement.budget.epsilon(),
         number(rounded_down(statement.remaining()))
     ))?;
@@ -225,7 +240,7 @@ fn noise(event: &PrivacyEvent) -> String {
     }
 }
 
-/// z: the noise's standard deviation over the sensitivity.
+/// Noise multiplier z: standard deviation of the noise divided by the sensitivity.
 fn noise_multiplier(event: &PrivacyEvent) -> f64 {
     match event.noise {
         Noise::Gaussian(multiplier) => multiplier.get(),

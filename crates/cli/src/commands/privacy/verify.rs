@@ -1,26 +1,27 @@
-//! `fedbo privacy verify`: whether a ledger is a clean history.
+//! `fedbo privacy verify`: the integrity of a ledger.
 
 use fedbo_ledger::{Head, Report};
 use serde::Serialize;
 
 use super::{Place, Source};
-use crate::console;
-use crate::exit::Exit;
-use crate::text::counted;
+use fedbo_console as console;
+use fedbo_console::Exit;
+use fedbo_console::text::counted;
 
-/// Check that a ledger is sound: the file, the chain of hashes over every charge and every released byte, and that nothing is missing
-/// at its end
+/// Verify a ledger: the file, the hash chain over every charge and every released byte, and that no
+/// entries are missing at its end
 ///
-/// Changes nothing, also while the study runs. Exit code 2 if something is wrong.
+/// Changes nothing; the study may be running. Exit code 2 if a check fails.
 #[derive(clap::Args)]
 pub(crate) struct Verify {
     #[command(flatten)]
     place: Place,
-    /// A head that was kept elsewhere, as SEQ:HASH, for instance the one that `fedbo agent status` shows: the ledger must contain it
-    /// still; default the one in ledger.head or the coordinator's store beside it
+    /// Head kept elsewhere that the ledger must contain, as SEQ:HASH, for instance the one shown by
+    /// `fedbo agent status`; by default the one beside the ledger, in ledger.head, the
+    /// coordinator's store or the helper's memory
     ///
-    /// Without any, a ledger that was set back to an older state as a whole cannot be told from a sound one; with the one beside
-    /// it, a whole folder that was set back cannot.
+    /// Without any head, a ledger that was reset to an older state as a whole cannot be told from a
+    /// valid one; with the head beside it, a reset of the whole folder cannot be detected.
     #[arg(long, value_name = "SEQ:HASH")]
     head: Option<Head>,
     /// Print a JSON object
@@ -35,7 +36,7 @@ pub(crate) struct Document {
     study: Option<String>,
     entries: u64,
     head: Option<String>,
-    /// The head that it was compared with.
+    /// Head used for the comparison.
     compared_with: Option<String>,
     problems: Vec<ProblemRecord>,
 }
@@ -47,13 +48,13 @@ struct ProblemRecord {
 }
 
 impl Document {
-    /// The check of a ledger against a head that was noted beside it, if one was.
+    /// Verifies a ledger against the head noted beside it, if there is one.
     ///
     /// # Errors
-    /// If there is no ledger, or the system refuses to read it.
+    /// If there is no ledger, or it cannot be read.
     pub(crate) fn checked(source: &Source) -> anyhow::Result<Self> {
         let known = source.noted_head()?.map(|(head, _)| head);
-        // Asked before the ledger is read: what leaves meanwhile is left out.
+        // Read before the ledger, so that releases during this call are left out.
         let round = source.released_before()?;
         let report = source.verify(known.as_ref())?;
         let mut document = Self::of(report, known);
@@ -101,8 +102,8 @@ impl Verify {
             console::result(&format!("head {head}"))?;
             console::note(&match known {
                 Some((known, place)) => format!("it has the head {known} of {place}"),
-                None => "whether releases are missing at its end it cannot say: compare its head with an agent's (`fedbo agent status`), \
-                         or name that one with --head".to_owned(),
+                None => "it cannot show whether releases are missing at its end: compare its head with an agent's (`fedbo agent status`), \
+                         or pass that head with --head".to_owned(),
             });
         } else {
             for problem in &report.problems {
@@ -110,8 +111,8 @@ impl Verify {
             }
             let n_problems = counted(report.problems.len() as u64, "problem");
             console::note(&format!(
-                "error: {source}: {n_problems} in {releases}; nothing may be released from it: go on from a sound copy whose head you \
-                 know, or begin a new study with a budget of its own"
+                "error: {source}: {n_problems} in {releases}; nothing may be released from it: continue from a sound copy with \
+                 a head that you know, or start a new study with its own budget"
             ));
         }
         Ok(if is_sound { Exit::Done } else { Exit::Input })

@@ -1,4 +1,5 @@
-//! `fedbo topology advise`: what the graph is worth in the regret bound, and which edge would raise it.
+//! `fedbo topology advise`: the effect of the graph on the regret bound, and the most useful
+//! additional edge.
 
 use fedbo_config::NumberOrList;
 use fedbo_federated::distributed_ts::regret_bound::{
@@ -10,30 +11,33 @@ use serde::Serialize;
 
 use super::source::{Place, Source};
 use super::{CliqueRecord, listed, size_in_words};
-use crate::console;
-use crate::exit::{BadInput, Exit};
-use crate::table::{self, Column};
-use crate::text::{number, positive};
+use fedbo_console as console;
+use fedbo_console::table::{self, Column};
+use fedbo_console::text::{number, positive};
+use fedbo_console::{BadInput, Exit};
 
-/// Edges among which the one that connects best is looked for.
+/// Maximum number of edges compared by connectivity.
 const N_CANDIDATES: usize = 1_000;
 const N_DIM_MAX: u32 = 100;
 const N_ROUNDS_MAX: u64 = 1_000_000;
 
-/// Bound the regret of a graph of neighbours, and name the edge that would make its largest clique larger
+/// Bound the regret of a graph of neighbours, and find the edge that would enlarge its largest
+/// clique
 ///
-/// The bound on Bayesian simple regret of distributed Thompson sampling (Zerefa et al., corollary 3.2) rests on the largest
-/// clique: agents of whom every two are neighbours. It is printed after a number of rounds, beside that of one agent alone and
-/// that with the edge that makes the clique larger, for an objective drawn from a Gaussian process on points that cover the unit
-/// cube. Of several such edges the one with the largest algebraic connectivity is named. Bounds are in units of the objective's
-/// standard deviation; they are far above what is seen in practice, and for comparison. A larger clique lowers the bound only
-/// where there is enough noise: docs/topology.md says why.
+/// The bound on Bayesian simple regret of distributed Thompson sampling (Zerefa et al., corollary
+/// 3.2) depends on the largest clique: agents that are all neighbours of each other. It is printed
+/// after a number of rounds, with the bounds of a single agent and of the graph with the edge that
+/// enlarges the clique, for an objective drawn from a Gaussian process on points that cover the
+/// unit cube. Among several such edges, the one with the largest algebraic connectivity is shown.
+/// Bounds are in units of the objective's standard deviation; they far exceed the regret seen in
+/// practice and serve for comparison. A larger clique lowers the bound only if there is enough
+/// noise: docs/topology.md explains this.
 #[derive(clap::Args)]
-#[command(allow_negative_numbers = true)] // so that one is refused by its own flag
+#[command(allow_negative_numbers = true)] // so that a negative number is rejected by its own option
 pub(crate) struct Advise {
     #[command(flatten)]
     place: Place,
-    /// Rounds after which regret is bounded [default: those of the federation, else 100]
+    /// Number of rounds after which regret is bounded [default: that of the federation, else 100]
     #[arg(long, value_name = "T", value_parser = clap::value_parser!(u64).range(1..=N_ROUNDS_MAX))]
     rounds: Option<u64>,
     /// Kernel: matern-5/2, matern-3/2 or squared-exponential [default: the federation's, else matern-5/2]
@@ -42,13 +46,14 @@ pub(crate) struct Advise {
     /// Length scale in the unit cube [default: the federation's, else 0.3 √dim]
     #[arg(long, value_name = "L", value_parser = positive)]
     lengthscale: Option<f64>,
-    /// Standard deviation of the noise, in units of the objective's [default: the federation's, else 0.1]
+    /// Standard deviation of the noise, in units of the objective's [default: the federation's,
+    /// else 0.1]
     #[arg(long, value_name = "S", value_parser = positive)]
     noise_std: Option<f64>,
-    /// Points that cover the unit cube: |X|
+    /// Number of points that cover the unit cube: |X|
     #[arg(long, value_name = "N", default_value = "1000", value_parser = clap::value_parser!(u32).range(1..=N_POINTS_MAX as i64))]
     points: u32,
-    /// Parameters of the objective [default: the federation's, else 2]
+    /// Number of parameters of the objective [default: the federation's, else 2]
     #[arg(long, value_name = "D", value_parser = clap::value_parser!(u32).range(1..=i64::from(N_DIM_MAX)))]
     dim: Option<u32>,
     /// Print a JSON object
@@ -56,7 +61,7 @@ pub(crate) struct Advise {
     json: bool,
 }
 
-/// The objective that bounds are about.
+/// The objective of the bounds.
 #[derive(Serialize)]
 struct Prior {
     rounds: u64,
@@ -78,18 +83,19 @@ struct Document<'a> {
     largest_clique: CliqueRecord<'a>,
     bound_alone: BoundRecord,
     bound: BoundRecord,
-    /// The number of agents of the largest clique, with the edge if there is one, whose bound is least: it holds for fewer too.
+    /// Size with the smallest bound, up to that of the largest clique (with the edge, if there is
+    /// one). The bounds of smaller sizes hold as well.
     best_clique_size: u64,
-    /// Null if no single edge raises the largest clique, or none was found.
+    /// Null if no single edge enlarges the largest clique, or none was found.
     edge: Option<EdgeRecord<'a>>,
-    /// Number of edges that raise the largest clique; a lower bound unless all were found.
+    /// Number of edges that enlarge the largest clique; a lower bound unless all were found.
     raising_edges: usize,
     raising_edges_all_found: bool,
-    /// The edges that would be needed where no single one is enough.
+    /// Edges needed to enlarge the largest clique if no single one suffices.
     extension: Option<ExtensionRecord<'a>>,
 }
 
-/// A bound with its ingredients; null where a number is too large.
+/// A bound with its parts; null if a number is too large.
 #[derive(Serialize)]
 struct BoundRecord {
     clique_size: u64,
@@ -103,7 +109,7 @@ struct BoundRecord {
 struct EdgeRecord<'a> {
     from: &'a str,
     to: &'a str,
-    /// Null for graphs that are too large.
+    /// Null if the graph is too large.
     algebraic_connectivity: Option<f64>,
     algebraic_connectivity_before: Option<f64>,
     bound: BoundRecord,
@@ -178,7 +184,7 @@ impl Advise {
         Ok(Exit::Done)
     }
 
-    /// The prior. Flags come first, then the federation, then defaults.
+    /// Returns the prior: options first, then the federation, then defaults.
     fn prior(&self, source: &Source) -> anyhow::Result<Prior> {
         let federation = source.federation.as_ref();
         let surrogate = federation.map(|federation| &federation.file().surrogate);
@@ -259,14 +265,15 @@ impl Prior {
     }
 }
 
-/// The edge that is advised.
+/// The recommended edge.
 struct Best {
     edge: Edge,
     before: Option<f64>,
     after: Option<f64>,
 }
 
-/// Of these edges the one with the largest algebraic connectivity, the first of equal ones; of too large a graph the first.
+/// Returns the edge with the largest algebraic connectivity, the first among equals; if the graph
+/// is too large, the first edge.
 fn best_edge(graph: &Graph, edges: &[Edge]) -> Option<Best> {
     let first = *edges.first()?;
     let Some(spectrum) = graph.spectrum() else {
@@ -316,7 +323,7 @@ fn print(document: &Document<'_>, clique: &Clique) -> anyhow::Result<()> {
     if document.best_clique_size < largest {
         console::note(&format!(
             "note: the lowest bound is that of {} of the {largest} agents, which holds too (theorem 3.1): ξ, the price of agents not \
-             seeing each other's queries of a round, grows with the clique, and the faster the less noise there is",
+             seeing each other's queries of a round, grows with the clique, and faster with less noise",
             document.best_clique_size
         ));
     }
@@ -353,7 +360,7 @@ fn advice(document: &Document<'_>) -> String {
     };
     let found = match document.raising_edges_all_found {
         true => "no single edge raises the largest clique",
-        false => "no edge that raises the largest clique was found before the search was given up",
+        false => "no edge that raises the largest clique was found before the search gave up",
     };
     let pairs: Vec<String> = extension.edges.iter().map(|[a, b]| format!("{a} and {b}")).collect();
     let pairs: Vec<&str> = pairs.iter().map(String::as_str).collect();

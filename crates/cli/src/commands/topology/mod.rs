@@ -1,4 +1,4 @@
-//! `fedbo topology`: who may talk to whom, and what that is worth.
+//! `fedbo topology`: graphs of neighbours and their properties.
 
 mod advise;
 pub(crate) mod picture;
@@ -10,9 +10,9 @@ use serde::Serialize;
 
 pub(crate) use self::show::Document as GraphDocument;
 pub(crate) use self::source::Source;
-use crate::exit::Exit;
+use fedbo_console::Exit;
 
-/// Graphs of neighbours: how well they connect agents, and which edge would help
+/// Examine graphs of neighbours: how well they connect agents, and which edge would help
 #[derive(clap::Subcommand)]
 pub(crate) enum Topology {
     Show(show::Show),
@@ -28,13 +28,13 @@ impl Topology {
     }
 }
 
-/// A clique in JSON.
+/// A clique as JSON.
 #[derive(Serialize)]
 struct CliqueRecord<'a> {
     size: usize,
     /// True if no larger one exists.
     exact: bool,
-    /// No clique is larger than this.
+    /// Upper bound on the size of all cliques.
     upper_bound: usize,
     members: Vec<&'a str>,
 }
@@ -50,7 +50,7 @@ impl<'a> CliqueRecord<'a> {
     }
 }
 
-/// `3`, or `at least 40, at most 78` where the search was cut short.
+/// Formats `3`, or `at least 40, at most 78` if the search was cut short.
 fn size_in_words(clique: &Clique) -> String {
     match clique.is_exact() {
         true => clique.size().to_string(),
@@ -58,7 +58,7 @@ fn size_in_words(clique: &Clique) -> String {
     }
 }
 
-/// Names with commas between; of many, the first few.
+/// Joins names with commas; of many, only the first ones.
 fn listed(names: &[&str]) -> String {
     const MAX: usize = 12;
     let mut shown = names[..names.len().min(MAX)].join(", ");

@@ -1,18 +1,18 @@
-//! The picture of a graph: where its agents stand, and what is said of them.
+//! Picture of a graph: positions and labels of its agents.
 
 use fedbo_report::{GraphAgent, GraphPicture};
 use fedbo_streams::{Purpose, Seed};
 use fedbo_topology::{Clique, Graph, circle, layout};
 
 use super::source::Source;
-use crate::text::counted;
+use fedbo_console::text::counted;
 
-/// Agents from which they stand where their distances put them, and no longer on a circle.
+/// From this number of agents, positions are computed from graph distances instead of a circle.
 const N_CIRCLE_MAX: u32 = 30;
 const N_AGENTS_MAX: u32 = 1_000;
 const N_EDGES_MAX: usize = 20_000;
 
-/// The reason why a graph is too large to draw; `None` if it is not.
+/// Reason why a graph is too large to draw; `None` if it is not.
 pub(crate) fn too_large(graph: &Graph) -> Option<String> {
     (graph.n_agents() > N_AGENTS_MAX || graph.n_edges() > N_EDGES_MAX).then(|| {
         format!(
@@ -23,7 +23,7 @@ pub(crate) fn too_large(graph: &Graph) -> Option<String> {
     })
 }
 
-/// The picture of a graph whose clique stands out.
+/// Creates the picture of a graph with a highlighted clique.
 pub(crate) fn of(source: &Source, clique: &Clique) -> GraphPicture {
     let graph = &source.graph;
     let members = clique.members();
@@ -53,7 +53,7 @@ pub(crate) fn of(source: &Source, clique: &Clique) -> GraphPicture {
     }
 }
 
-/// The position of each agent, and for one on a circle, its direction from the circle's centre.
+/// Returns the position of each agent, and for agents on a circle the direction from its centre.
 fn places(graph: &Graph) -> Vec<([f64; 2], Option<[f64; 2]>)> {
     if graph.n_agents() < N_CIRCLE_MAX {
         let outward = around(graph).into_iter();
@@ -64,7 +64,8 @@ fn places(graph: &Graph) -> Vec<([f64; 2], Option<[f64; 2]>)> {
     places.map(|place| (place, None)).collect()
 }
 
-/// Agents on a circle, the first at the top; the centre of a star, which is joined to all others, in the middle of it.
+/// Places agents on a circle, the first at the top. The centre of a star, which is joined to all
+/// others, is placed in the middle.
 fn around(graph: &Graph) -> Vec<Option<[f64; 2]>> {
     let n_agents = graph.n_agents();
     let is_hub = |agent: &u32| graph.degree(*agent) + 1 == n_agents as usize;
@@ -77,10 +78,10 @@ fn around(graph: &Graph) -> Vec<Option<[f64; 2]>> {
     places
 }
 
-/// Turned so that as many edges as can be lie flat or upright, the picture is wider than high, and the first agent is in its
-/// upper left quarter.
+/// Rotates a layout so that as many edges as possible are horizontal or vertical, the picture is
+/// wider than high, and the first agent is in the upper left quarter.
 fn upright(graph: &Graph, places: Vec<[f64; 2]>) -> Vec<[f64; 2]> {
-    // Edges at right angles to each other point the same way once their angles are multiplied by four.
+    // Multiplying angles by four maps perpendicular edges to the same direction.
     let (mut along, mut across) = (0.0, 0.0);
     for (a, b) in graph.edges() {
         let ([ax, ay], [bx, by]) = (places[a as usize], places[b as usize]);
@@ -135,7 +136,8 @@ mod tests {
         }
     }
 
-    /// Two agents of a large grid who are joined stand beside each other or one above the other, and the first is at the upper left.
+    /// Neighbours in a large grid are placed side by side or one above the other, and the first
+    /// agent is at the upper left.
     #[test]
     fn a_grid_stands_upright() {
         let graph = graph(&GraphSpec::Grid { columns: Some(6) }, 36);

@@ -9,19 +9,19 @@ use serde::Serialize;
 use super::picture;
 use super::source::{Place, Source};
 use super::{CliqueRecord, listed, size_in_words};
-use crate::console;
-use crate::exit::Exit;
-use crate::table::{self, Column};
-use crate::text::number;
+use fedbo_console as console;
+use fedbo_console::Exit;
+use fedbo_console::table::{self, Column};
+use fedbo_console::text::number;
 
-/// Agents times edges up to which the diameter is computed: seconds.
+/// Maximum product of agents and edges for computing the diameter: takes seconds.
 const DIAMETER_WORK_MAX: u64 = 1_000_000_000;
 
-/// Show a graph of neighbours: its numbers, and a picture
+/// Show the properties of a graph of neighbours, and draw it
 ///
-/// Prints how many agents and edges there are, how far apart agents are (diameter), how quickly neighbours agree (algebraic
-/// connectivity) and the largest clique, agents of whom every two are neighbours, on whose size the regret bound rests. Writes
-/// topology.svg and topology.png.
+/// Prints the numbers of agents and edges, the largest distance between two agents (diameter), how quickly
+/// neighbours agree (algebraic connectivity) and the largest clique, agents that are all neighbours
+/// of each other; the regret bound depends on its size. Writes topology.svg and topology.png.
 #[derive(clap::Args)]
 pub(crate) struct Show {
     #[command(flatten)]
@@ -44,16 +44,16 @@ pub(crate) struct Document<'a> {
     degree_min: usize,
     degree_max: usize,
     components: usize,
-    /// Null where the graph is not connected, or too large.
+    /// Null if the graph is not connected, or too large.
     diameter: Option<u32>,
-    /// Null with one agent, or too many.
+    /// Null for a single agent, or too many.
     algebraic_connectivity: Option<f64>,
     largest_clique: CliqueRecord<'a>,
     files: Vec<String>,
 }
 
 impl<'a> Document<'a> {
-    /// The figures of a graph with its largest clique; `files` are its pictures.
+    /// Returns the properties of a graph with its largest clique; `files` are its pictures.
     pub(crate) fn of(source: &'a Source, clique: &Clique, files: Vec<String>) -> Self {
         let graph = &source.graph;
         let degrees = || graph.agents().map(|agent| graph.degree(agent));
@@ -88,7 +88,8 @@ impl Show {
         Ok(Exit::Done)
     }
 
-    /// Writes the pictures and returns their paths; of too large a graph there are none, which is said.
+    /// Writes the pictures and returns their paths. If the graph is too large, prints a note and
+    /// returns none.
     fn draw(&self, source: &Source, clique: &Clique) -> anyhow::Result<Vec<String>> {
         if let Some(why) = picture::too_large(&source.graph) {
             console::note(&format!("note: no picture is drawn: {why}"));
@@ -118,7 +119,7 @@ fn print(document: &Document<'_>, clique: &Clique, graph: &Graph) -> anyhow::Res
     };
     let diameter = match document.diameter {
         Some(diameter) => diameter.to_string(),
-        None if document.components > 1 => "none: not everybody is reached".to_owned(),
+        None if document.components > 1 => "none: the graph is not connected".to_owned(),
         None => too_large.clone(),
     };
     let connectivity = match document.algebraic_connectivity {

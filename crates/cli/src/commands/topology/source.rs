@@ -1,4 +1,4 @@
-//! The source of a graph: a list of edges, or a federation of neighbours.
+//! Source of a graph: a list of edges, or a federation of neighbours.
 
 use std::path::{Path, PathBuf};
 
@@ -7,27 +7,27 @@ use fedbo_federated::{Exchange, named};
 use fedbo_federation::{ALGORITHMS, Federation, FederationFile, Objectives};
 use fedbo_topology::{Clique, EdgeList, Graph};
 
-use crate::exit::BadInput;
 use crate::file_kind::FileKind;
+use fedbo_console::BadInput;
 
-/// The graph that a command is about.
+/// The graph that a command operates on.
 #[derive(clap::Args)]
 pub(super) struct Place {
-    /// A list of edges (FILE.csv: the header from,to, then two names a line), or a federation.toml whose agents share with
-    /// neighbours
+    /// List of edges (FILE.csv: the header from,to, then two names per line), or a federation.toml
+    /// with agents that share with neighbours
     #[arg(value_name = "FILE")]
     file: PathBuf,
 }
 
-/// A graph of agents with names.
+/// A graph with named agents.
 pub(crate) struct Source {
-    /// Its name, also that of its results folder.
+    /// Name of the graph and of its results folder.
     pub(crate) name: String,
-    /// The kind of graph, in words.
+    /// Description of the kind of graph.
     pub(crate) words: String,
     pub(crate) names: Vec<String>,
     pub(crate) graph: Graph,
-    /// The federation that it is part of.
+    /// The federation of the graph, if any.
     pub(crate) federation: Option<Federation>,
 }
 

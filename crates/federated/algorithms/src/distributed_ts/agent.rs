@@ -9,7 +9,7 @@ use fedbo_streams::{Seed, Stream};
 
 use super::IndependentDraws;
 
-/// The method by which an agent's query is found from its posterior.
+/// The method that an agent uses to find its query from its posterior.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Query {
     /// The maximizer of one function drawn from the posterior (Algorithm 1 lines 9 to 11), jointly over the domain.
@@ -24,16 +24,17 @@ pub enum Query {
 pub struct DistributedTsSettings {
     /// Surrogate, search, β_t (1 in the paper) and repeats.
     pub own: ThompsonSettings,
-    /// The method by which queries are found.
+    /// The method to find queries.
     pub query: Query,
 }
 
-/// An agent of distributed Thompson sampling (Algorithm 1): a Gaussian process over its own observations and its neighbours'
-/// D_{t,i}, and a query at the maximum of a function drawn from it.
+/// An agent of distributed Thompson sampling (Algorithm 1): a Gaussian process over its own
+/// observations and its neighbours' D_{t,i}, and a query at the maximum of a function drawn from
+/// it.
 ///
-/// Observations may come in batches and in any order; each must come once. Equal observations in equal order and equal
-/// streams give equal queries, whoever made them: on a complete graph all agents hold the same posterior, which is batch
-/// Thompson sampling.
+/// Observations may arrive in batches and in any order; each must arrive once. Equal observations
+/// in equal order and equal streams give equal queries, regardless of the agent that made them. On
+/// a complete graph all agents have the same posterior, which is batch Thompson sampling.
 #[derive(Clone, Debug)]
 pub struct DistributedTs {
     own: ThompsonSampling,
@@ -43,7 +44,8 @@ pub struct DistributedTs {
 }
 
 impl DistributedTs {
-    /// An agent without observations. `seed` feeds hyperparameter fits: agents that share it fit equal data equally.
+    /// Creates an agent without observations. `seed` is used by hyperparameter fits: agents with
+    /// the same seed fit equal data equally.
     ///
     /// # Errors
     /// If a setting is out of range.
@@ -72,7 +74,8 @@ impl Neighbour for DistributedTs {
         self.own.surrogate()
     }
 
-    /// Algorithm 1 line 15. One posterior update is made for all: O(n² m) for m new ones among n, without a refit.
+    /// Algorithm 1 line 15. Updates the posterior once for all observations: O(n² m) for m new ones
+    /// among n, without a refit.
     fn tell_all(
         &mut self,
         own: &[Observation],
@@ -143,8 +146,8 @@ mod tests {
             .collect()
     }
 
-    /// A batch of several neighbours' observations extends the posterior to the bit as single ones do, one after the
-    /// other.
+    /// Adding a batch of several neighbours' observations extends the posterior bit for bit as
+    /// adding them one by one.
     #[test]
     fn a_batch_is_one_observation_after_the_other() {
         let all = observations(40);
@@ -152,7 +155,7 @@ mod tests {
         for n in [0..12, 12..15, 15..22, 22..40] {
             batched.tell(&all[n]).unwrap();
         }
-        // The first are conditioned on together in both.
+        // The first observations are conditioned on together in both cases.
         single.tell(&all[..12]).unwrap();
         for observation in &all[12..] {
             single.tell(std::slice::from_ref(observation)).unwrap();

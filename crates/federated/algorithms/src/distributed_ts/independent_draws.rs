@@ -1,14 +1,16 @@
-//! The query of the authors' code, which draws no function.
+//! The query rule of the authors' code, which does not draw a function.
 
 use fedbo_gp::Posterior;
 use fedbo_strategies::{Candidates, Domain, Points, StrategyError};
 use fedbo_streams::Stream;
 
-/// A query as in the authors' code, for comparison with their figures: each candidate of a grid gets a value of its own, drawn
-/// from the posterior's marginal there, and the largest is queried.
+/// A query as in the authors' code, for comparison with their figures. Each candidate of a grid
+/// gets an independent value, drawn from the posterior's marginal there, and the candidate with the
+/// largest value is queried.
 ///
-/// Neighbouring candidates then differ by independent noise, so this is no function sample: it explores far more than
-/// Algorithm 1. The candidates are those within a radius of the agent's last point, of which the paper says nothing.
+/// Neighbouring candidates then differ by independent noise, so this is not a function sample: it
+/// explores far more than Algorithm 1. Only candidates within a radius of the agent's last point
+/// are considered; the paper does not mention this radius.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct IndependentDraws {
     /// Points of the grid in each dimension, at least 2; ends included.
@@ -17,7 +19,7 @@ pub struct IndependentDraws {
     pub radius: f64,
 }
 
-/// Candidates that a grid may have.
+/// Maximum number of candidates in a grid.
 const N_CANDIDATES_MAX: usize = 1_000_000;
 
 impl IndependentDraws {
@@ -39,8 +41,9 @@ impl IndependentDraws {
         Ok(())
     }
 
-    /// Candidates by their drawn values; in a finite domain its points stand in for the grid. Where no candidate is within the
-    /// radius, as where the agent stands off a coarse grid, all are.
+    /// Candidates with their drawn values. In a finite domain, its points replace the grid. If no
+    /// candidate is within the radius, for example with a coarse grid and the agent's point between
+    /// its points, all candidates are used.
     ///
     /// # Errors
     /// If the grid would be too large.
@@ -74,7 +77,7 @@ impl IndependentDraws {
         Candidates::ranked(&values, &candidates)
     }
 
-    /// All points whose coordinates are multiples of 1/(n − 1).
+    /// All points with multiples of 1/(n − 1) as coordinates.
     fn grid(&self, dim: usize) -> Result<Points, StrategyError> {
         let n = self.n_per_dim;
         let n_points = (0..dim).try_fold(1_usize, |product, _| product.checked_mul(n));
@@ -114,7 +117,8 @@ mod tests {
         IndependentDraws { n_per_dim, radius }
     }
 
-    /// With a variance of nearly nothing the best mean within the radius is taken, and never a candidate outside.
+    /// With almost no variance, the best mean within the radius is chosen, and never a candidate
+    /// outside.
     #[test]
     fn queries_stay_within_the_radius_of_the_last_point() {
         let kernel = Kernel::isotropic(Family::Matern52, 2, 0.5, 1.0).unwrap();
@@ -133,8 +137,8 @@ mod tests {
         }
     }
 
-    /// Values of neighbouring candidates are independent: a draw's neighbours differ by about the marginal deviation, where a
-    /// function's would be nearly equal.
+    /// Values of neighbouring candidates are independent: they differ by about the marginal
+    /// standard deviation, whereas values of a function would be nearly equal.
     #[test]
     fn no_function_is_drawn() {
         let kernel = Kernel::isotropic(Family::Matern52, 1, 0.5, 1.0).unwrap();
@@ -149,7 +153,8 @@ mod tests {
                 .unwrap();
             places.push(candidates.first(|_| true).unwrap()[0]);
         }
-        // The maximizer is uniform: its variance is 1/12, where that of a function with this length scale sits at the ends.
+        // The maximizer is uniform, so its variance is 1/12. The maximizer of a function with this
+        // length scale lies at the ends.
         let mean = places.iter().sum::<f64>() / 200.0;
         let inner = places.iter().filter(|x| (0.05..0.95).contains(*x)).count();
         assert!((mean - 0.5).abs() < 0.09, "{mean}");

@@ -1,7 +1,8 @@
-//! Distributed Thompson sampling (Zerefa et al.): agents on a graph share what they observe with their neighbours.
+//! Distributed Thompson sampling (Zerefa et al.): agents on a graph share their observations with
+//! their neighbours.
 //!
-//! Raw observations are shared, so nothing here is private. How reports travel between agents is the protocol's concern; here
-//! is what one agent does with what has arrived.
+//! Raw observations are shared, so nothing here is private. The protocol crate transports the
+//! reports; this module contains the agent's use of the reports that have arrived.
 
 mod agent;
 mod independent_draws;
@@ -36,7 +37,7 @@ pub const ALGORITHM: Algorithm = Algorithm {
 struct Federated {
     exchange: NeighbourSettings,
     settings: DistributedTsSettings,
-    /// Log expected improvement, each alone.
+    /// Log expected improvement of agents alone.
     log_ei: LogEiSettings,
 }
 

@@ -10,46 +10,51 @@ use serde::Deserialize;
 use super::{DistributedTsSettings, Federated, IndependentDraws, Query};
 use crate::{NeighbourSettings, Read, Reading, Settings, VirtualNetwork};
 
-/// `[distributed-ts]`: how an agent works with its neighbours' observations.
+/// `[distributed-ts]`: the use of neighbours' observations by an agent.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct DistributedTsTable {
-    /// `synchronous` (default): a round begins when all neighbours have reported the one before; `asynchronous`: as soon as the own
-    /// trial has ended.
+    /// `synchronous` (default): a round begins when all neighbours have reported the previous
+    /// round. `asynchronous`: a round begins as soon as the agent's own trial has ended.
     pub pace: Option<String>,
-    /// Seconds that a peer on a network waits for a neighbour in a synchronous round, after its own trial; default as long as it
-    /// takes. In one process nobody is late.
+    /// Seconds that a peer on a network waits for a neighbour in a synchronous round, after its own
+    /// trial; unlimited by default. In one process no agent is late.
     pub patience_s: Option<f64>,
     /// The initial points that are shared: `all` (default), `best` (as in the authors' code) or `none`.
     pub share_initial: Option<String>,
-    /// β_t: a number (default 1), or the bound of FTS's theorem 1.
+    /// β_t: a number (default 1), or the bound of FTS's Theorem 1.
     pub ucb_multiplier: Option<UcbMultiplier>,
-    /// The method that finds a query: `sample` (default), the maximizer of a function drawn from the posterior;
-    /// `independent`, as in the authors' code: the largest of draws that are independent from candidate to candidate.
+    /// The method that finds a query. `sample` (default): the maximizer of a function drawn from
+    /// the posterior. `independent`, as in the authors' code: the candidate with the largest of
+    /// independent draws.
     pub query: Option<String>,
-    /// Points of the grid of candidates in each dimension, of `query = "independent"`; default 100.
+    /// Points of the candidate grid in each dimension, for `query = "independent"`; default 100.
     pub grid: Option<usize>,
-    /// The largest distance of a query from the agent's last point, in the unit cube, of `query = "independent"`.
+    /// The largest distance of a query from the agent's last point, in the unit cube, for
+    /// `query = "independent"`.
     pub radius: Option<f64>,
-    /// In one process: a trial takes from 1 − spread to 1 + spread of the usual time, in `[0, 1)`; default 0.5 at an asynchronous
-    /// pace. Virtual time alone: nothing depends on how long trials really take.
+    /// In one process: a trial takes from 1 − spread to 1 + spread of the usual time, in `[0, 1)`;
+    /// default 0.5 at an asynchronous pace. This is virtual time: nothing depends on the real
+    /// duration of trials.
     pub spread: Option<f64>,
-    /// In one process: a report takes up to twice this, in times of a usual trial; default 0.
+    /// In one process: a report takes up to twice this value, in durations of a usual trial;
+    /// default 0.
     pub delay: Option<f64>,
-    /// In one process: the probability that a report is lost and sent again after the time of a trial, in `[0, 1)`; default 0.
+    /// In one process: the probability that a report is lost and sent again after the duration of a
+    /// trial, in `[0, 1)`; default 0.
     pub loss: Option<f64>,
 }
 
-/// Points of a grid in each dimension by default: that of the paper's figure.
+/// Default number of grid points in each dimension, as in the paper's figure.
 const GRID: usize = 100;
-/// Points of a grid in each dimension at most.
+/// Maximum number of grid points in each dimension.
 const GRID_MAX: usize = 1000;
-/// Seconds of patience at most: a month.
+/// Maximum patience in seconds: a month.
 const PATIENCE_S_MAX: f64 = 2_678_400.0;
-/// Times of a trial that a report may take.
+/// Maximum duration of a report, in durations of a trial.
 const DELAY_MAX: f64 = 1000.0;
 
-/// The tables of a file that are read here.
+/// The tables that this algorithm reads.
 #[derive(Deserialize)]
 struct Tables {
     #[serde(default, rename = "distributed-ts")]
@@ -72,7 +77,8 @@ pub(super) fn read(reading: &Reading<'_>) -> Result<Read, FileError> {
     Ok(Read { settings: Settings::Neighbours(Arc::new(settings)), ucb_multiplier })
 }
 
-/// Reads the exchange between neighbours in `[distributed-ts]` for another algorithm, whose queries are its own concern.
+/// Reads the exchange between neighbours in `[distributed-ts]` for another algorithm, which has its
+/// own queries.
 pub(crate) fn exchange_alone(reading: &Reading<'_>) -> Result<NeighbourSettings, FileError> {
     let Reading { check, algorithm, .. } = *reading;
     let Tables { distributed_ts: table } = check.file.parse()?;
@@ -86,14 +92,14 @@ pub(crate) fn exchange_alone(reading: &Reading<'_>) -> Result<NeighbourSettings,
         None => exchange(&table, check),
         Some((key, _)) => {
             let message = format!(
-                "distributed-ts.{key} has no effect with algorithm {algorithm:?}, which reads the exchange alone in this table; remove it"
+                "distributed-ts.{key} has no effect with algorithm {algorithm:?}, which reads only the keys of the exchange in this table; remove it"
             );
             Err(check.file.error(&at(key), message))
         }
     }
 }
 
-/// The rules by which neighbours exchange observations.
+/// The rules for the exchange of observations between neighbours.
 fn exchange(table: &DistributedTsTable, check: Check<'_>) -> Result<NeighbourSettings, FileError> {
     let words = [("synchronous", false), ("asynchronous", true)];
     let asynchronous = check.word(&at("pace"), table.pace.as_deref(), &words)?;
@@ -170,7 +176,7 @@ fn network(
     ];
     if let Some((key, _)) = given.iter().find(|(_, is_given)| *is_given && !asynchronous) {
         let message = format!(
-            "distributed-ts.{key} has no effect unless pace = \"asynchronous\", as everybody waits for everybody; remove it"
+            "distributed-ts.{key} has no effect unless pace = \"asynchronous\", because otherwise all agents wait for each other; remove it"
         );
         return Err(check.file.error(&at(key), message));
     }
@@ -198,8 +204,7 @@ fn query(table: &DistributedTsTable, check: Check<'_>) -> Result<Query, FileErro
         };
     }
     let Some(radius) = table.radius else {
-        let remedy =
-            "add radius = .., how far a query may be from the agent's last point in the unit cube";
+        let remedy = "add radius = .., the maximum distance of a query from the agent's last point in the unit cube";
         return Err(check.file.missing_error(&at("radius"), remedy));
     };
     let n_per_dim = table.grid.unwrap_or(GRID);

@@ -1,53 +1,58 @@
-//! A guarantee for distributed Thompson sampling: a bound on its Bayesian simple regret (Theorem 3.1, Corollary 3.2).
+//! A bound on the Bayesian simple regret of distributed Thompson sampling (Theorem 3.1, Corollary
+//! 3.2).
 
 use fedbo_gp::{Columns, Kernel};
 use fedbo_optim::{Points, sobol};
 
-/// Most points that stand for the domain: their covariances take 32 MB.
+/// Maximum number of points that represent the domain: their covariances take 32 MB.
 pub const N_POINTS_MAX: usize = 2_000;
-/// Most observations that are chosen one by one; what is said of more of them stays true and becomes looser.
+/// Maximum number of observations chosen one by one. For more observations the bound stays valid
+/// and becomes looser.
 pub const N_GREEDY_MAX: usize = 4_000;
 
-/// C₁ = √2 π^{3/2} / 12 = Σ_{τ≥1} 1/(τ² √(2π)), line (7) of the proof; the statement's typesetting draws the root over π too.
+/// C₁ = √2 π^{3/2} / 12 = Σ_{τ≥1} 1/(τ² √(2π)), line (7) of the proof. The typesetting of the
+/// statement extends the root over π.
 fn c1() -> f64 {
     2.0_f64.sqrt() * std::f64::consts::PI.powf(1.5) / 12.0
 }
 
-/// A prior that cannot be bounded.
+/// An error for a prior that cannot be bounded.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RegretBoundError {
-    /// No noise, or not a number: every bound divides by ln(1 + σ⁻²).
+    /// The noise variance is zero, tiny or not a number: every bound divides by ln(1 + σ⁻²).
     #[error(
         "noise variance {noise_variance}: expected a finite number above 0, at least 1e-12 of the signal variance"
     )]
     Noise {
-        /// The noise variance that was given.
+        /// The given noise variance.
         noise_variance: f64,
     },
-    /// No point, or more than are held.
+    /// No points, or too many.
     #[error("{n_points} points: expected 1 to {N_POINTS_MAX}")]
     Points {
-        /// The number of points that was given.
+        /// The given number of points.
         n_points: usize,
     },
-    /// Points of another dimension than the kernel's.
+    /// The points have another dimension than the kernel.
     #[error("points have {found} coordinates, the kernel {expected}")]
     Dimension {
-        /// Of the points.
+        /// The dimension of the points.
         found: usize,
-        /// Of the kernel.
+        /// The dimension of the kernel.
         expected: usize,
     },
 }
 
-/// The prior of an objective on finitely many points, and how much n observations can tell about it.
+/// The prior of an objective on finitely many points, with bounds on the information that n
+/// observations provide about it.
 ///
-/// f ~ GP(0, k) on |X| points, y = f(x) + ε, ε ~ N(0, σ²). The theorem supposes k(x, x) ≤ 1: f is divided by its standard
-/// deviation a, σ² by a², and bounds are multiplied by a again.
+/// f ~ GP(0, k) on |X| points, y = f(x) + ε, ε ~ N(0, σ²). The theorem assumes k(x, x) ≤ 1, so f is
+/// divided by its standard deviation a and σ² by a², and bounds are multiplied by a again.
 ///
-/// The theorem is about finitely many points, and |X| enters it through β_t. On a box take points that cover it: the bound then
-/// holds for the best of these points, and of the box only as far as f varies little between them.
+/// The theorem is about finitely many points, and |X| enters it through β_t. For a box, use points
+/// that cover it. The bound then holds for the best of these points; for the box it holds only as
+/// far as f varies little between them.
 #[derive(Clone, Debug)]
 pub struct RegretPrior {
     /// a.
@@ -55,16 +60,17 @@ pub struct RegretPrior {
     /// σ²/a².
     noise_ratio: f64,
     n_points: usize,
-    /// Information of the first n greedily chosen observations, n from 0.
+    /// Information of the first n greedily chosen observations, for n from 0.
     greedy: Vec<f64>,
 }
 
 impl RegretPrior {
-    /// The prior on these points. `n_observations` are chosen greedily, at most [`N_GREEDY_MAX`]; take t·|V| of the largest bound
-    /// that will be asked for. Cost O(n |X|²).
+    /// The prior on these points. `n_observations` are chosen greedily, at most [`N_GREEDY_MAX`];
+    /// choose t·|V| of the largest bound that is needed. Costs O(n |X|²).
     ///
     /// # Errors
-    /// If the noise variance is not above 0 or tiny beside the signal's, or there is no point, too many, or of another dimension.
+    /// If the noise variance is not above 0 or is tiny relative to the signal's, or if there are no
+    /// points, too many points, or points of another dimension.
     pub fn new(
         kernel: &Kernel,
         noise_variance: f64,
@@ -111,7 +117,7 @@ impl RegretPrior {
         Self::new(kernel, noise_variance, &points, n_observations)
     }
 
-    /// σ²/a², the noise variance in units of the signal's.
+    /// σ²/a², the noise variance in units of the signal variance.
     pub fn noise_ratio(&self) -> f64 {
         self.noise_ratio
     }
@@ -123,9 +129,10 @@ impl RegretPrior {
 
     /// An upper bound on Ψ_n = max_{|A| = n} ½ ln det(I + σ⁻² k(A, A)), in nats; points may be observed repeatedly.
     ///
-    /// The information I is submodular, so with A_s the first s greedy choices and δ_s = I(A_{s+1}) − I(A_s) both
-    /// I(A_n) / (1 − 1/e) and I(A_s) + n δ_s for every s bound Ψ_n (Nemhauser et al. 1978; Srinivas et al. 2010, section 4).
-    /// The least of them is taken. For n = 1 it is exact.
+    /// The information I is submodular. With A_s the first s greedy choices and
+    /// δ_s = I(A_{s+1}) − I(A_s), both I(A_n) / (1 − 1/e) and I(A_s) + n δ_s for every s bound Ψ_n
+    /// (Nemhauser et al. 1978; Srinivas et al. 2010, section 4). Returns the least of these bounds.
+    /// It is exact for n = 1.
     pub fn information_gain(&self, n_observations: u64) -> f64 {
         if n_observations == 0 {
             return 0.0;
@@ -138,17 +145,20 @@ impl RegretPrior {
         by_steps.chain(by_greedy).fold(f64::INFINITY, f64::min)
     }
 
-    /// The bound for agents of which `clique_size` can all talk to each other; 1 is an agent alone.
+    /// The bound for a clique of `clique_size` agents, which can all communicate with each other; 1
+    /// is an agent alone.
     ///
     /// # Panics
-    /// If the clique has no agent.
+    /// If the clique is empty.
     pub fn bound(&self, clique_size: usize) -> RegretBound<'_> {
         assert!(clique_size > 0, "a clique has at least one agent");
         RegretBound { prior: self, clique_size: clique_size as u64 }
     }
 
-    /// The clique size from 1 to `size_max` whose bound after t rounds is least: a complete subgraph holds smaller ones, of
-    /// which Theorem 3.1 holds too, and the price ξ of not waiting for each other may outweigh what a larger one gains.
+    /// The clique size from 1 to `size_max` with the least bound after t rounds.
+    ///
+    /// A complete subgraph contains smaller ones, for which Theorem 3.1 holds too. The price ξ of
+    /// not waiting for each other may outweigh the gain of a larger clique.
     ///
     /// # Panics
     /// If `size_max` is 0.
@@ -165,10 +175,12 @@ impl RegretPrior {
     }
 }
 
-/// The bound of Theorem 3.1 for a complete subgraph V_s; with the largest one it is Corollary 3.2.
+/// The bound of Theorem 3.1 for a complete subgraph V_s; for the largest one it is Corollary 3.2.
 ///
-/// R_SB(t) ≤ C₁/(t|V_s|) + √(C₂ ξ_{|V_s|} β_t Ψ_{t|V_s|} / (t|V_s|)), times the signal's standard deviation a.
-/// Deviation: C₂ = 2/ln(1 + σ⁻²), as in the theorem and lemma I.3; the corollary prints ln(1 + σ²).
+/// R_SB(t) ≤ C₁/(t|V_s|) + √(C₂ ξ_{|V_s|} β_t Ψ_{t|V_s|} / (t|V_s|)), times the signal's standard
+/// deviation a.
+///
+/// Deviation: C₂ = 2/ln(1 + σ⁻²), as in the theorem and Lemma I.3; the corollary prints ln(1 + σ²).
 #[derive(Clone, Copy, Debug)]
 pub struct RegretBound<'a> {
     prior: &'a RegretPrior,
@@ -176,8 +188,8 @@ pub struct RegretBound<'a> {
 }
 
 impl RegretBound<'_> {
-    /// An upper bound on R_SB(t) = min_{i, τ ≤ t} E[f(x*) − f(x_{τ,i})] after t rounds, in units of f. Infinite for t = 0, and
-    /// where ξ is too large for a number.
+    /// An upper bound on R_SB(t) = min_{i, τ ≤ t} E[f(x*) − f(x_{τ,i})] after t rounds, in units of
+    /// f. Infinite for t = 0 and if ξ is too large for a float.
     pub fn at(&self, t: u64) -> f64 {
         if t == 0 {
             return f64::INFINITY;
@@ -185,7 +197,7 @@ impl RegretBound<'_> {
         let n = t.saturating_mul(self.clique_size);
         let observations = n as f64;
         let product = self.c2() * self.beta(t) * self.prior.information_gain(n) / observations;
-        // √ξ is taken first: it overflows later than ξ.
+        // √ξ is computed directly: it overflows later than ξ.
         let price = (0.5 * self.log_price()).exp();
         self.prior.signal_std * (c1() / observations + price * product.sqrt())
     }
@@ -206,9 +218,11 @@ impl RegretBound<'_> {
         2.0 * (2.0 * t.ln() + (self.clique_size as f64).ln() + (self.prior.n_points as f64).ln())
     }
 
-    /// ln ξ = 2 Ψ_{|V_s| − 1}: what is lost because agents of a round do not see each other's queries, 0 for an agent alone.
+    /// ln ξ = 2 Ψ_{|V_s| − 1}: the loss because agents of a round do not see each other's queries.
+    /// 0 for an agent alone.
     ///
-    /// Given any data, fewer than |V_s| observations tell no more than without it, by submodularity: equation (3).
+    /// Given any data, fewer than |V_s| observations provide no more information than without the
+    /// data, by submodularity: equation (3).
     pub fn log_price(&self) -> f64 {
         2.0 * self.prior.information_gain(self.clique_size - 1)
     }
@@ -220,7 +234,8 @@ impl RegretBound<'_> {
     }
 }
 
-/// ½ Σ_{s ≤ n} ln(1 + σ⁻² v_s) for n from 0 to `n_steps`, v_s being the largest posterior variance after s − 1 such choices.
+/// ½ Σ_{s ≤ n} ln(1 + σ⁻² v_s) for n from 0 to `n_steps`, where v_s is the largest posterior
+/// variance after s − 1 greedy choices.
 fn greedy_information(
     kernel: &Kernel,
     noise_ratio: f64,
@@ -286,8 +301,8 @@ mod tests {
         0.5 * SpdFactor::new(&gram).unwrap().log_determinant()
     }
 
-    /// Over all multisets of up to 4 of 6 points: the bound covers the best one, is exact for one observation, and is never
-    /// above the one that greedy choices give alone.
+    /// Over all multisets of up to 4 of 6 points: the bound covers the best one, is exact for one
+    /// observation, and never exceeds the bound of the greedy choices alone.
     #[test]
     fn the_information_gain_covers_the_best_observations() {
         for (outputscale, noise) in [(1.0, 0.1), (4.0, 0.02), (0.5, 3.0)] {
@@ -312,7 +327,8 @@ mod tests {
         }
     }
 
-    /// The greedy choices are those of `information_gain_bound`, also long after every point has been seen.
+    /// The greedy choices match those of `information_gain_bound`, also long after every point has
+    /// been chosen.
     #[test]
     fn greedy_choices_agree_with_the_other_implementation() {
         let (kernel, points) = (kernel(2.0), line(15));
@@ -324,12 +340,14 @@ mod tests {
         }
     }
 
-    /// One point with variance 1 and noise 1: Ψ_n = ½ ln(1 + n), C₂ = 2/ln 2, so everything can be written down.
+    /// One point with variance 1 and noise 1: Ψ_n = ½ ln(1 + n) and C₂ = 2/ln 2, so every quantity
+    /// can be written down.
     #[test]
     fn the_bound_is_the_formula_of_the_theorem() {
         let kernel = Kernel::isotropic(Family::SquaredExponential, 1, 1.0, 1.0).unwrap();
         let prior = RegretPrior::new(&kernel, 1.0, &line(1), 50).unwrap();
-        // Of the bounds on Ψ_1 = ½ ln 2 the exact one is taken; of Ψ_2 the best is 2 (½ ln 2) or less.
+        // Of the bounds on Ψ_1 = ½ ln 2, the exact one is used. The best bound on Ψ_2 is at most 2
+        // (½ ln 2).
         let two = prior.bound(2);
         assert!((two.log_price() - 2.0_f64.ln()).abs() < 1e-12);
         assert!(prior.bound(1).log_price().abs() < 1e-15);
@@ -355,8 +373,9 @@ mod tests {
         assert!((bound(4.0, 0.4) / bound(1.0, 0.1) - 2.0).abs() < 1e-12);
     }
 
-    /// It falls with time once the first rounds are over, beyond the greedy choices too, and with the size of a clique where
-    /// noise keeps the price of parallel queries low; with little noise the price is what counts.
+    /// The bound falls with time after the first rounds, also beyond the greedy choices. It falls
+    /// with the clique size if noise keeps the price of parallel queries low; with little noise the
+    /// price dominates.
     #[test]
     fn more_rounds_and_more_agents_lower_the_bound_where_they_should() {
         let prior = |noise: f64, n| RegretPrior::new(&kernel(1.0), noise, &line(40), n).unwrap();

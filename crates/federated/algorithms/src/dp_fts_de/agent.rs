@@ -21,8 +21,9 @@ use crate::belief::Belief;
 pub enum AggregateUse {
     /// With probability 1 − p_t (Algorithm 2 lines 5-8).
     Schedule,
-    /// With probability (1 − p_t) s, s the share of the belief's energy that is not noise. It follows from the releases
-    /// and the announced noise, so it costs no privacy: the less a release says, the less it is used.
+    /// With probability (1 − p_t) s, where s is the share of the belief's energy that is not noise.
+    /// s is computed from the releases and the announced noise, so it costs no privacy. Releases
+    /// with less signal are used less often.
     Signal,
 }
 
@@ -33,17 +34,17 @@ pub struct DpFtsDeSettings {
     pub own: ThompsonSettings,
     /// p_t; the paper's schedules are [`LocalProb::Power`].
     pub local_prob: LocalProb,
-    /// The adaptation of p_t to the signal of the releases.
+    /// The adaptation of p_t to the signal in the releases.
     pub trust: AggregateUse,
     /// Settings of the agent's messages.
     pub message: MessageSettings,
     /// The sub-regions; P = 1 is DP-FTS.
     pub partition: Partition,
-    /// Agents assigned to each region (P), all of the roster.
+    /// Agents assigned to each region (P), over the whole roster.
     pub region_sizes: Vec<usize>,
     /// φ_n^(i).
     pub emphasis: ExplorationWeights,
-    /// q, by which sums are divided.
+    /// q, the divisor of sums.
     pub sampling_rate: f64,
     /// The weighting of past releases.
     pub memory: Memory,
@@ -51,14 +52,16 @@ pub struct DpFtsDeSettings {
 
 /// One agent of DP-FTS-DE.
 ///
-/// In step t, with probability p_t the own posterior is sampled (Algorithm 2 line 6), otherwise
-/// x_t = argmax φ(x)·ω^(i) over all regions i and x in region i (line 8). Before the first release, and where a release
-/// says nothing (all weights 0), the own posterior is sampled. Beyond the paper, with
-/// [`OwnQuery::LogEi`](fedbo_strategies::OwnQuery) the log expected improvement is maximized wherever it would be sampled.
+/// In step t, with probability p_t, a sample of the own posterior determines the query (Algorithm 2
+/// line 6). Otherwise x_t = argmax φ(x)·ω^(i) over all regions i and x in region i (line 8). Before
+/// the first release, and if a release is uninformative (all weights 0), the own posterior is
+/// sampled. Beyond the paper, with [`OwnQuery::LogEi`](fedbo_strategies::OwnQuery), the log
+/// expected improvement is maximized instead of sampling the own posterior.
 ///
-/// Deviations: weights and normalisers are applied here, on region sums, which carry √P less noise than the paper's P
-/// weighted copies and the same information (each agent is assigned to exactly one region); a coordinator in the paper's
-/// mode sends [`Weighted`](fedbo_protocol::AggregateContent::Weighted).
+/// Deviations: weights and normalisers are applied here, to region sums. These carry √P less noise
+/// than the paper's P weighted copies and the same information, because each agent is assigned to
+/// exactly one region. A coordinator in the paper's mode sends
+/// [`Weighted`](fedbo_protocol::AggregateContent::Weighted).
 #[derive(Clone)]
 pub struct DpFtsDe {
     own: ThompsonSampling,
@@ -73,7 +76,7 @@ pub struct DpFtsDe {
 }
 
 impl fmt::Debug for DpFtsDe {
-    /// Prints counts only: neither observations nor weights reach a log.
+    /// Prints counts only, so that observations and weights never reach a log.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
@@ -86,10 +89,11 @@ impl fmt::Debug for DpFtsDe {
 }
 
 impl DpFtsDe {
-    /// An agent without observations. `map` is the federation's shared feature map; `seed` feeds hyperparameter fits.
+    /// Creates an agent without observations. `map` is the federation's shared feature map; `seed`
+    /// is used by hyperparameter fits.
     ///
     /// # Errors
-    /// If a setting is out of range, or dimensions or numbers of regions differ.
+    /// If a setting is out of range, or if dimensions or numbers of regions differ.
     pub fn new(
         domain: Domain,
         settings: DpFtsDeSettings,
@@ -107,7 +111,7 @@ impl DpFtsDe {
             sizes.len() == settings.partition.n_regions() && sizes.iter().any(|n| *n > 0),
             "number of region sizes",
             sizes.len(),
-            "one a region, not all 0",
+            "one per region, not all 0",
         )?;
         StrategyError::ensure(
             settings.sampling_rate > 0.0 && settings.sampling_rate <= 1.0,
@@ -144,23 +148,23 @@ impl DpFtsDe {
         })
     }
 
-    /// Takes a release. One that does not fit (another shape, a number that is not finite, not newer than the last) changes
-    /// nothing, and the answer is false.
+    /// Takes a release. Returns false and changes nothing if the release is invalid: another shape,
+    /// a number that is not finite, or not newer than the last release.
     pub fn receive(&mut self, aggregate: &Aggregate) -> bool {
         self.belief.take(aggregate)
     }
 
-    /// The weights ω^(i) of each region's function (P×M), once there was a release.
+    /// The weights ω^(i) of each region's function (P×M); `None` before the first release.
     pub fn region_weights(&self) -> Option<Vec<Vec<f64>>> {
         self.belief.weights()
     }
 
-    /// The share of what the releases say that is not noise, in `[0, 1]`: 1 − E‖noise‖²/‖ω‖².
+    /// The share of the releases' energy that is not noise, in `[0, 1]`: 1 − E‖noise‖²/‖ω‖².
     pub fn signal_share(&self) -> f64 {
         self.belief.energy().signal_share()
     }
 
-    /// The alignment of all agents' vectors by the releases, S = `max_norm`.
+    /// The alignment of all agents' vectors, estimated from the releases, with S = `max_norm`.
     pub fn alignment(&self, max_norm: f64) -> Alignment {
         self.belief.energy().alignment(max_norm)
     }
@@ -170,7 +174,7 @@ impl DpFtsDe {
         &self.partition
     }
 
-    /// p_t of the coming step, adapted to the signal where that is asked for.
+    /// p_t of the next step, adapted to the signal if the settings require it.
     fn local_probability(&self) -> f64 {
         let scheduled = self.local_prob.at(self.n_steps + 1);
         match self.trust {
@@ -237,7 +241,7 @@ impl Strategy for DpFtsDe {
 impl UsesHandouts for DpFtsDe {
     type Handout = AggregateHandout;
 
-    /// Every release counts, also those of rounds that the agent missed.
+    /// All releases count, including those of rounds that the agent missed.
     fn take(&mut self, handout: AggregateHandout, own_id: u32) -> Vec<UpdateRejected> {
         let mut refused = Vec::new();
         for release in &handout.releases {

@@ -1,7 +1,10 @@
-//! The share of vectors that are clipped, by the law of their norm.
+//! The share of clipped vectors, from the distribution of their norm.
 
-/// P(χ²_k > x), the upper tail of the chi-squared law with k > 0 degrees of freedom, not necessarily whole; to about 1e-12.
-/// The regularized incomplete gamma function Q(k/2, x/2) by its series or its continued fraction (Press et al. 2007, section 6.2).
+/// P(χ²_k > x), the upper tail of the chi-squared distribution with k > 0 degrees of freedom, not
+/// necessarily an integer, accurate to about 1e-12.
+///
+/// Computes the regularized incomplete gamma function Q(k/2, x/2) by its series or its continued
+/// fraction (Press et al. 2007, section 6.2).
 ///
 /// # Panics
 /// If k is not a finite number above 0, or x is not a number.
@@ -45,9 +48,10 @@ pub fn chi_squared_tail(degrees: f64, x: f64) -> f64 {
 
 /// The share of vectors that are clipped at S/√P if ‖ω‖² is chi-squared with `degrees` degrees of freedom: P(‖ω‖ > S/√P).
 ///
-/// Before any data a draw ω ~ N(0, I) has M degrees. Data fix directions: a draw given data keeps about M less the number of
-/// directions that they determine, and of outputs of size 1 those add little. The shares that the paper publishes are those of 36 to
-/// 37 degrees for M = 50, and of 87 to 88 for M = 100 (DP-FTS-DE, captions of Figs. 4 and 8).
+/// Before any data, a draw ω ~ N(0, I) has M degrees. Data fix directions: a draw given data keeps
+/// about M minus the number of directions that the data determine, and outputs of size 1 add little
+/// in those directions. The shares published in the paper correspond to 36 to 37 degrees for
+/// M = 50, and to 87 to 88 for M = 100 (DP-FTS-DE, captions of Figs. 4 and 8).
 ///
 /// # Panics
 /// If a number is not above 0.
@@ -57,8 +61,10 @@ pub fn clipped_share(degrees: f64, max_norm: f64, n_regions: u32) -> f64 {
     chi_squared_tail(degrees, max_norm * max_norm / f64::from(n_regions))
 }
 
-/// The default of S for vectors that are draws: 1.1 √(P M), so that they are clipped at 1.1 √M; a draw of M numbers of variance 1 has
-/// a norm of about √M, whatever the data. Of draws of the prior 28 % are clipped with M = 10, 15 % with 50, 7.5 % with 100.
+/// The default of S for vectors that are draws: 1.1 √(P M), so that vectors are clipped at 1.1 √M.
+///
+/// A draw of M numbers with variance 1 has a norm of about √M, whatever the data. Of the draws of
+/// the prior, 28 % are clipped with M = 10, 15 % with 50, and 7.5 % with 100.
 #[must_use]
 pub fn default_max_norm(n_regions: u32, n_features: u32) -> f64 {
     1.1 * (f64::from(n_regions) * f64::from(n_features)).sqrt()
@@ -68,7 +74,8 @@ pub fn default_max_norm(n_regions: u32, n_features: u32) -> f64 {
 mod tests {
     use super::*;
 
-    /// For 2 m degrees Q(m, x/2) = e^(−x/2) Σ_{j<m} (x/2)^j/j!, a finite sum; for 1 degree twice the normal tail.
+    /// For 2 m degrees, Q(m, x/2) = e^(−x/2) Σ_{j<m} (x/2)^j/j!, a finite sum; for 1 degree, twice
+    /// the normal tail.
     #[test]
     fn the_tail_is_that_of_chi_squared() {
         for m in [1_u32, 2, 5, 25, 50, 100, 200] {
@@ -90,13 +97,13 @@ mod tests {
         }
         assert!((chi_squared_tail(10.0, 0.0) - 1.0).abs() < 1e-15);
         assert!(chi_squared_tail(10.0, f64::INFINITY) < 1e-300);
-        // 100,000 features: half lies above the median, k (1 − 2/(9k))³.
+        // 100,000 features: half of the distribution lies above the median, k (1 − 2/(9k))³.
         let k = 1e5_f64;
         let median = k * (1.0 - 2.0 / (9.0 * k)).powi(3);
         assert!((chi_squared_tail(k, median) - 0.5).abs() < 1e-4);
     }
 
-    /// Degrees of freedom at which a published share would follow.
+    /// The degrees of freedom that give a published share.
     fn degrees_of(share: f64, max_norm: f64, n_regions: u32) -> f64 {
         let (mut low, mut high) = (1.0, 1000.0);
         while high - low > 1e-9 {
@@ -110,8 +117,9 @@ mod tests {
         low
     }
 
-    /// The four published shares (captions of Figs. 4 and 8). By the prior alone far more would be clipped; each pair, of another S and
-    /// another P, asks for the same number of degrees, 12 to 14 below M, as data that fix so many directions would.
+    /// The four published shares (captions of Figs. 4 and 8). With the prior alone, far more
+    /// vectors would be clipped. Both pairs of S and P for one M give the same degrees, 12 to 14
+    /// below M, as if the data fixed that many directions.
     #[test]
     fn the_published_shares_are_those_of_fewer_degrees_than_features() {
         for (n_features, max_norm, n_regions, published, by_prior, expected) in [
@@ -127,7 +135,7 @@ mod tests {
         }
     }
 
-    /// The paper's S = 11 for M = 50, P = 2 and S = 22 for M = 100, P = 4 are this default.
+    /// This default gives the paper's S = 11 for M = 50, P = 2 and S = 22 for M = 100, P = 4.
     #[test]
     fn the_default_norm_is_the_papers_and_clips_few_draws() {
         assert!((default_max_norm(2, 50) - 11.0).abs() < 1e-12);

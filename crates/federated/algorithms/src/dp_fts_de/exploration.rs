@@ -12,33 +12,36 @@ use crate::PublicConfig;
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ExplorationTable {
-    /// P: regions of the space; agent n, counted from 0 in the file's order, is assigned to region n mod P. Default 1 for
-    /// fewer than 8 agents, else 4, or fewer where the space cannot be cut so often.
+    /// P: regions of the space. Agent n, counted from 0 in the file's order, is assigned to region
+    /// n mod P. The default is 1 for fewer than 8 agents, otherwise 4, or fewer if the space cannot
+    /// be cut into 4.
     pub regions: Option<u32>,
-    /// The place of initial points: `region` (default), the agent's own, or `anywhere`.
+    /// The location of initial points: `region` (default), the agent's own region, or `anywhere`.
     pub start: Option<String>,
-    /// φ: how much more an agent counts in its own region: `softmax` (default), `linear`, `square` or `uniform`.
+    /// φ, the additional weight of an agent in its own region: `softmax` (default), `linear`,
+    /// `square` or `uniform`.
     pub weights: Option<String>,
     /// a_1 of the weights, at least 1; default 16.
     pub weight_start: Option<f64>,
-    /// Rounds at that value, or `forever`; default 10.
+    /// Number of rounds at that value, or `forever`; default 10.
     pub weight_hold: Option<WordOrNumbers>,
-    /// Rounds over which it falls to 1, where all agents count the same; default 30.
+    /// Number of rounds over which it falls to 1, where all agents have equal weight; default 30.
     pub weight_decay: Option<u64>,
 }
 
-/// Regions by default, where there are enough agents and the space can be cut so often.
+/// Default number of regions, if there are enough agents and the space can be cut into that many.
 const N_REGIONS: u32 = 4;
-/// Agents from which there are several regions by default: two in each.
+/// Minimum number of agents for several regions by default: two in each region.
 const N_AGENTS_OF_SEVERAL: usize = 8;
-/// Rounds of a hold or a decay at most.
+/// Maximum number of rounds of a hold or a decay.
 const N_ROUNDS_MAX: u64 = 1_000_000;
 
-/// Distributed exploration (DP-FTS-DE section 3.2): the space is cut into P regions, agent n is assigned to region n mod P.
+/// Distributed exploration (DP-FTS-DE section 3.2): the space is cut into P regions, and agent n is
+/// assigned to region n mod P.
 #[derive(Clone, Debug)]
 pub(super) struct Exploration {
     pub(super) partition: Partition,
-    /// True if initial points lie in the agent's region; false if anywhere.
+    /// True if initial points lie in the agent's region; false if they may lie anywhere.
     pub(super) starts_in_region: bool,
     /// φ_n^(i).
     pub(super) emphasis: ExplorationWeights,
@@ -68,7 +71,7 @@ impl Exploration {
         self.partition.n_regions()
     }
 
-    /// The region of an agent: from its index alone (INV-11).
+    /// The region of an agent, which depends only on its index (INV-11).
     pub(super) fn region_of_agent(&self, agent: usize) -> usize {
         agent % self.n_regions()
     }
@@ -84,8 +87,8 @@ impl Exploration {
         self.emphasis.agent_weights(round, self.n_agents, n_regions)
     }
 
-    /// A random point of the space, in unit-cube coordinates, for an agent to begin with; `None` if no point of its region was
-    /// found, which is all but impossible: every region holds points.
+    /// A random first point for an agent, in unit-cube coordinates. Returns `None` if no point of
+    /// its region was found, which is extremely unlikely because every region contains points.
     pub(super) fn start(
         &self,
         agent: usize,
@@ -99,7 +102,7 @@ impl Exploration {
             if self.starts_in_region {
                 unit = self.partition.place(region, &unit);
             }
-            // A point is snapped to one that the space has, which may lie across a border.
+            // The point is snapped to a valid point of the space, which may lie across a border.
             let point = space.snap(&unit);
             if !self.starts_in_region || self.partition.region_of(&point) == region {
                 return Some(point);
@@ -152,7 +155,7 @@ fn partition(
     };
     if n_regions == 0 || n_regions as usize > n_agents {
         let expected = format!(
-            "a whole number from 1 to {n_agents}, the number of agents: what a region's agents find is worth most there"
+            "a whole number from 1 to {n_agents}, the number of agents: results of a region's agents are worth most there"
         );
         return Err(check.file.value_error(&path, expected));
     }

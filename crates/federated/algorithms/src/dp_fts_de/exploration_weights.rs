@@ -1,4 +1,4 @@
-//! The weights φ_n^(i), by which an agent counts more in the region that it explored at the beginning.
+//! The weights φ_n^(i), which give an agent more weight in the region that it explored first.
 
 use fedbo_strategies::StrategyError;
 
@@ -13,26 +13,29 @@ pub enum ExplorationWeightLaw {
     Square,
 }
 
-/// The weights' law and its schedule: a_t = `start` for the first `hold` releases, then `decay` equal steps from `start`
-/// to 1, both included, then 1, which means uniform weights.
+/// The law of the weights and its schedule: a_t = `start` for the first `hold` releases, then
+/// `decay` equal steps from `start` to 1, both included, then 1, which means uniform weights.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ExplorationWeights {
-    /// The law by which a_t becomes a ratio of weights.
+    /// The law that maps a_t to a ratio of weights.
     pub law: ExplorationWeightLaw,
     /// a_1, at least 1.
     pub start: f64,
-    /// Releases at the start value; `None` for ever (the non-adaptive weights of appendix B.2.5).
+    /// Number of releases at the start value; `None` means forever (the non-adaptive weights of
+    /// appendix B.2.5).
     pub hold: Option<u64>,
-    /// Releases over which it falls.
+    /// Number of releases over which it falls to 1.
     pub decay: u64,
 }
 
 impl ExplorationWeights {
-    /// The synthetic experiments' weights: a = 15, so a_t = 16 for 5 releases and uniform after 10 (appendix B).
+    /// The weights of the synthetic experiments: a = 15, so a_t = 16 for 5 releases and uniform
+    /// after 10 (appendix B).
     pub const SYNTHETIC: Self =
         Self { law: ExplorationWeightLaw::Softmax, start: 16.0, hold: Some(5), decay: 5 };
 
-    /// The real experiments' weights: a = 15, a_t = 16 for 10 releases and uniform after 40 (appendix B).
+    /// The weights of the real-world experiments: a = 15, a_t = 16 for 10 releases and uniform
+    /// after 40 (appendix B).
     pub const REAL: Self =
         Self { law: ExplorationWeightLaw::Softmax, start: 16.0, hold: Some(10), decay: 30 };
 
@@ -43,7 +46,7 @@ impl ExplorationWeights {
     /// Checks the start value.
     ///
     /// # Errors
-    /// If it is below 1, not finite, or its ratio leaves the floating-point range.
+    /// If it is below 1, not finite, or its ratio of weights is out of range.
     pub fn validate(self) -> Result<Self, StrategyError> {
         if self.start.is_finite() && self.start >= 1.0 && self.ratio_of(self.start) <= 1e100 {
             return Ok(self);
@@ -55,7 +58,7 @@ impl ExplorationWeights {
         ))
     }
 
-    /// a_t of the release of server iteration `round` = t − 1 ≥ 0.
+    /// a_t for the release of server iteration `round` = t − 1 ≥ 0.
     pub fn level(&self, round: u64) -> f64 {
         let Some(hold) = self.hold else {
             return self.start;
@@ -68,7 +71,7 @@ impl ExplorationWeights {
             return 1.0;
         }
         if self.decay == 1 {
-            return self.start; // one step includes its beginning
+            return self.start; // a single step includes the start value
         }
         #[expect(clippy::cast_precision_loss, reason = "numbers of releases are far below 2^53")]
         let share = step as f64 / (self.decay - 1) as f64;
@@ -83,12 +86,13 @@ impl ExplorationWeights {
         }
     }
 
-    /// r_t of the release of server iteration `round`; 1 once the weights are uniform.
+    /// r_t for the release of server iteration `round`; 1 once the weights are uniform.
     pub fn ratio(&self, round: u64) -> f64 {
         self.ratio_of(self.level(round))
     }
 
-    /// Returns true if all agents weigh the same in the release of `round`: then one total says as much as P sums.
+    /// Returns true if all agents have equal weight in the release of `round`, so that one total
+    /// contains as much information as P sums.
     pub fn is_uniform(&self, round: u64) -> bool {
         self.level(round) <= 1.0
     }
@@ -99,12 +103,12 @@ impl ExplorationWeights {
             return Some(0);
         }
         let hold = self.hold?;
-        // With two or more steps the last of them is 1 already.
+        // With two or more steps, the last one is already 1.
         Some(hold + if self.decay >= 2 { self.decay - 1 } else { self.decay })
     }
 
-    /// The two weights in a region with `own` of `all` agents: (of each of its own, of each other). They sum to 1 over all
-    /// agents; a region without agents weighs all alike.
+    /// The two weights in a region with `own` of `all` agents: (each own agent, each other agent).
+    /// They sum to 1 over all agents; a region without agents gives all agents equal weight.
     pub fn weights(&self, round: u64, own: usize, all: usize) -> (f64, f64) {
         let ratio = self.ratio(round);
         #[expect(clippy::cast_precision_loss, reason = "numbers of agents are far below 2^53")]
@@ -112,7 +116,8 @@ impl ExplorationWeights {
         (ratio / sum, 1.0 / sum)
     }
 
-    /// φ_n^(i) in the release of `round`, P rows of N with sum 1, for agents assigned as [`region_sizes`] says.
+    /// φ_n^(i) for the release of `round`, P rows of N with sum 1, for agents assigned as by
+    /// [`region_sizes`].
     pub fn agent_weights(&self, round: u64, n_agents: usize, n_regions: usize) -> Vec<Vec<f64>> {
         let row = |(region, size): (usize, usize)| {
             let (inside, outside) = self.weights(round, size, n_agents);
@@ -127,7 +132,8 @@ impl ExplorationWeights {
     }
 }
 
-/// Agents assigned to each of P regions (P): agent n explores region n mod P, which follows from its number alone.
+/// Number of agents assigned to each of P regions (P): agent n explores region n mod P, which
+/// depends only on its index.
 ///
 /// # Panics
 /// If there is no region.
@@ -158,7 +164,7 @@ mod tests {
         assert!(fixed.uniform_from().is_none() && (fixed.level(10_000) - 16.0).abs() < 1e-15);
     }
 
-    /// exp((a I + 1)/𝒯)/Σ exp((a I + 1)/𝒯) with 𝒯 = a/(a_t − 1), formed as the paper writes it.
+    /// exp((a I + 1)/𝒯)/Σ exp((a I + 1)/𝒯) with 𝒯 = a/(a_t − 1), written as in the paper.
     #[test]
     fn softmax_weights_are_the_papers() {
         let (a, own, all) = (15.0, 7, 29);
@@ -172,7 +178,7 @@ mod tests {
             );
         }
         let (inside, outside) = ExplorationWeights::REAL.weights(0, 7, 29);
-        assert!((inside - 1.0 / 7.0).abs() < 1e-6 && outside < 1e-7); // as the authors' code has it
+        assert!((inside - 1.0 / 7.0).abs() < 1e-6 && outside < 1e-7); // as in the authors' code
         assert_eq!(ExplorationWeights::REAL.weights(50, 7, 29), (1.0 / 29.0, 1.0 / 29.0));
     }
 
@@ -184,7 +190,7 @@ mod tests {
             let rows = ExplorationWeights::SYNTHETIC.agent_weights(round, 7, 3);
             for (region, row) in rows.iter().enumerate() {
                 assert!((row.iter().sum::<f64>() - 1.0).abs() < 1e-14);
-                let own = row[region]; // agent n = region is the region's first
+                let own = row[region]; // agent n = region is the first agent of the region
                 let expected = ExplorationWeights::SYNTHETIC.weights(round, [3, 2, 2][region], 7);
                 for (agent, weight) in row.iter().enumerate() {
                     let at_home = agent % 3 == region;

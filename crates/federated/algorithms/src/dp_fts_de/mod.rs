@@ -1,7 +1,8 @@
-//! Differentially private federated Thompson sampling with distributed exploration (Dai, Low, Jaillet 2021): agents send
-//! vectors of which sums are released, a sum a region of the space.
+//! Differentially private federated Thompson sampling with distributed exploration (Dai, Low,
+//! Jaillet 2021): agents send vectors, and their sums are released, one per region of the space.
 //!
-//! The agent's side (Algorithm 2). How releases are made and what they cost is not decided here.
+//! This module is the agent's side (Algorithm 2). It does not decide the mechanism or the cost of
+//! releases.
 
 mod agent;
 pub mod clipping;
@@ -55,9 +56,9 @@ struct Federated {
     message: MessageSettings,
     memory: Memory,
     exploration: Exploration,
-    /// Thompson sampling, each alone.
+    /// Thompson sampling of agents alone.
     alone: ThompsonSettings,
-    /// Log expected improvement, each alone.
+    /// Log expected improvement of agents alone.
     log_ei: LogEiSettings,
 }
 

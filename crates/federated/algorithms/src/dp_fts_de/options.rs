@@ -10,32 +10,38 @@ use super::exploration::{Exploration, ExplorationTable};
 use super::{AggregateUse, Federated, Memory};
 use crate::{Read, Reading, Settings};
 
-/// `[dp-fts-de]`: how an agent uses releases and what it sends.
+/// `[dp-fts-de]`: the use of releases by an agent, and the content of its vectors.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct DpFtsDeTable {
-    /// p_t: `1-1/t` (default), `1-1/sqrt(t)` (default in modes `paper` and `off`), a number, or a list.
+    /// p_t: `1-1/t` (default), `1-1/sqrt(t)` (default in modes `paper` and `off`), `1-1/t^2`, a number, or a list.
     pub local_prob: Option<WordOrNumbers>,
-    /// The rule of the queries by the own model, those with probability p_t: `ts` (default), as in the paper; `log-ei`, with the model of
-    /// the arm of this name.
+    /// The rule for queries by the own model, which are made with probability p_t: `ts` (default),
+    /// as in the paper, or `log-ei`, with the model of the arm `log-ei`.
     pub own_query: Option<String>,
-    /// `schedule` (default): the releases are used with probability 1 − p_t; `signal`: less often the more of them is noise.
+    /// `schedule` (default): releases are used with probability 1 − p_t. `signal`: they are used
+    /// less often if they contain more noise.
     pub trust: Option<String>,
-    /// `mean` (default): the posterior's mean is sent; `sample` (default in modes `paper` and `off`): a draw from it.
+    /// The vector that is sent. `mean` (default): the posterior mean. `sample` (default in modes
+    /// `paper` and `off`): a draw from the posterior.
     pub message: Option<String>,
-    /// `mean` (default): all releases count; `latest` (default in modes `paper` and `off`): the latest alone.
+    /// `mean` (default): all releases count. `latest` (default in modes `paper` and `off`): only
+    /// the latest release counts.
     pub memory: Option<String>,
-    /// The factor on the weight of a release for each round of its age under `memory = "mean"`, in `(0, 1]`; default 1.
+    /// The factor on the weight of a release per round of its age with `memory = "mean"`, in
+    /// `(0, 1]`; default 1.
     pub discount: Option<f64>,
-    /// β_t: a number (default 1), or the bound of FTS's theorem 1.
+    /// β_t: a number (default 1), or the bound of FTS's Theorem 1.
     pub ucb_multiplier: Option<UcbMultiplier>,
-    /// True if each agent standardizes the outputs that its vectors are made of; default true.
+    /// True if each agent standardizes its outputs before it computes its vectors; default
+    /// true.
     pub standardize: Option<bool>,
-    /// σ² in vectors; by default the noise variance that the agent's own surrogate has found, at least 1e-4.
+    /// σ² in vectors; by default the noise variance found by the agent's own surrogate, at least
+    /// 1e-4.
     pub message_noise: Option<f64>,
 }
 
-/// The tables of a file that are read here.
+/// The tables that this algorithm reads.
 #[derive(Deserialize)]
 struct Tables {
     #[serde(default, rename = "dp-fts-de")]
@@ -72,18 +78,18 @@ pub(super) fn read(reading: &Reading<'_>) -> Result<Read, FileError> {
     Ok(Read { settings: Settings::Released(Arc::new(settings)), ucb_multiplier })
 }
 
-/// Every agent of a process keeps a sum a region: refuses what cannot fit.
+/// Checks that memory suffices for one sum per agent and region in one process.
 fn memory_suffices(exploration: &Exploration, reading: &Reading<'_>) -> Result<(), FileError> {
     const BYTES_MAX: f64 = 4.0e9;
     let (n_agents, n_regions) = (reading.n_agents, exploration.n_regions());
-    // The sums, and as much while a release is being taken in.
+    // The sums, and the same again while a release is taken in.
     let bytes = 2.0 * 8.0 * n_agents as f64 * n_regions as f64 * reading.n_features as f64;
     if !reading.in_one_process || bytes <= BYTES_MAX {
         return Ok(());
     }
     let message = format!(
         "{n_agents} agents that keep {} numbers for each of {n_regions} regions would need about {:.0} GB of memory in one process, \
-         which stops at {:.0}; lower exploration.regions or features.count",
+         and the limit is {:.0}; lower exploration.regions or features.count",
         reading.n_features,
         bytes / 1e9,
         BYTES_MAX / 1e9
@@ -95,7 +101,7 @@ impl DpFtsDeTable {
     /// The schedule of p_t; `papers` is true in the modes `paper` and `off`.
     ///
     /// # Errors
-    /// If the key has a value that is none.
+    /// If the value is not a schedule.
     pub fn local_prob(&self, check: Check<'_>, papers: bool) -> Result<LocalProb, FileError> {
         let path = ["dp-fts-de", "local_prob"];
         let schedule = match &self.local_prob {
@@ -108,9 +114,9 @@ impl DpFtsDeTable {
                 match word.as_str() {
                     "1-1/t" => LocalProb::Power(1.0),
                     "1-1/sqrt(t)" => LocalProb::Power(0.5),
+                    "1-1/t^2" => LocalProb::Power(2.0),
                     _ => {
-                        let expected =
-                            "\"1-1/t\", \"1-1/sqrt(t)\", a probability, or a list of probabilities";
+                        let expected = "\"1-1/t\", \"1-1/sqrt(t)\", \"1-1/t^2\", a probability, or a list of probabilities";
                         return Err(check.file.value_error(&path, expected));
                     }
                 }

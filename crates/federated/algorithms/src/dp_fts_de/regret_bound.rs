@@ -1,13 +1,15 @@
-//! The guarantee of DP-FTS-DE (DP-FTS-DE Theorem 1 and appendix A.2): its quantities with the constants of the proof.
+//! The regret guarantee of DP-FTS-DE (DP-FTS-DE Theorem 1 and appendix A.2), with the constants of
+//! the proof.
 //!
-//! Units as in [`crate::fts::regret_bound`]. The bound on regret says nothing at usual sizes (`papers/dp-fts-de.md`), so that no command
-//! prints it; ϑ_t, the weight of clipped agents, is of use at any size.
+//! The units are those of [`crate::fts::regret_bound`]. The bound on regret is vacuous at usual
+//! sizes (`papers/dp-fts-de.md`), so no command prints it. ϑ_t, the weight of clipped agents, is
+//! useful at any size.
 
 use fedbo_strategies::LocalProb;
 
 use crate::fts::regret_bound::{Assumptions, float};
 
-/// λ = 1 + 2/T, the number that is added to the diagonal in posteriors (Theorem 1).
+/// λ = 1 + 2/T, the number added to the diagonal in posteriors (Theorem 1).
 ///
 /// # Panics
 /// If T is 0.
@@ -17,16 +19,18 @@ pub fn regularizer(rounds: u64) -> f64 {
     1.0 + 2.0 / float(rounds)
 }
 
-/// ϑ_t = (1 − p_t) Σ_i Σ_{n ∈ C_t} φ_n^(i): the weight of clipped agents over all P regions, at most (1 − p_t) P (Theorem 1).
-/// `agent_weights` are P rows of N; C_t are the agents with ‖ω_n‖ > S/√P, and `clipped` holds N answers, or the N probabilities of it,
-/// which give the expectation.
+/// ϑ_t = (1 − p_t) Σ_i Σ_{n ∈ C_t} φ_n^(i): the weight of clipped agents over all P regions, at
+/// most (1 − p_t) P (Theorem 1).
+///
+/// `agent_weights` are P rows of N. C_t are the agents with ‖ω_n‖ > S/√P. `clipped` holds N
+/// indicators, 0 or 1, or the N probabilities, which give the expectation.
 ///
 /// # Panics
-/// If a row has another length than `clipped`.
+/// If the length of a row differs from the length of `clipped`.
 #[must_use]
 pub fn clipped_weight(local_prob: f64, agent_weights: &[Vec<f64>], clipped: &[f64]) -> f64 {
     let of_region = |weights: &Vec<f64>| -> f64 {
-        assert_eq!(weights.len(), clipped.len(), "a weight an agent");
+        assert_eq!(weights.len(), clipped.len(), "one weight per agent");
         weights.iter().zip(clipped).map(|(weight, clipped)| weight * clipped).sum()
     };
     (1.0 - local_prob) * agent_weights.iter().map(of_region).sum::<f64>()
@@ -35,7 +39,7 @@ pub fn clipped_weight(local_prob: f64, agent_weights: &[Vec<f64>], clipped: &[f6
 /// The assumptions of Theorem 1: those of FTS with λ = [`regularizer`], and the mechanism.
 #[derive(Clone, Copy, Debug)]
 pub struct ReleaseAssumptions<'a> {
-    /// B, σ, δ, N, M, ε, γ and |X|. N counts all agents.
+    /// B, σ, δ, N, M, ε, γ and |X|. N is the number of all agents.
     pub agents: Assumptions<'a>,
     /// P.
     pub n_regions: u32,
@@ -48,7 +52,8 @@ pub struct ReleaseAssumptions<'a> {
 }
 
 impl ReleaseAssumptions<'_> {
-    /// Δ_t = Σ_n Δ_{n,t}, where every agent has t observations (7): FTS's Lemma 5 with t_n = t. `function_gaps` are the N d_n.
+    /// Δ_t = Σ_n Δ_{n,t} if every agent has t observations (7): FTS's Lemma 5 with t_n = t.
+    /// `function_gaps` are the N values d_n.
     #[must_use]
     pub fn gap(&self, t: u64, function_gaps: &[f64]) -> f64 {
         function_gaps.iter().map(|gap| self.agents.gap(t, t, *gap)).sum()
@@ -65,7 +70,8 @@ impl ReleaseAssumptions<'_> {
         scale * (gaps + values + self.noise_term(weight_max))
     }
 
-    /// (2 z S φ_max/q) √(2 M ln(8M/δ)): how far noise moves the difference of two points, with probability 1 − δ/8 (20).
+    /// (2 z S φ_max/q) √(2 M ln(8M/δ)): a bound on the noise in the difference of two points, with
+    /// probability 1 − δ/8 (20).
     #[must_use]
     pub fn noise_term(&self, weight_max: f64) -> f64 {
         let m = float(self.agents.n_features as u64);
@@ -73,12 +79,14 @@ impl ReleaseAssumptions<'_> {
         2.0 * self.noise_multiplier * self.max_norm * weight_max / self.sampling_rate * logs.sqrt()
     }
 
-    /// An upper bound on agent 1's cumulative regret R_T that holds with probability 1 − δ (Lemma 7), with numbers for its O(·) as in
-    /// [`Assumptions::regret`]: its Σ ψ_t becomes Σ (ψ_t + 4 B ϑ_t), and δ/4 of Azuma's inequality δ/8. `agent_weights` gives the P rows
-    /// of N weights of a round, `clipped` the chance of each agent to be clipped in it.
+    /// An upper bound on agent 1's cumulative regret R_T that holds with probability 1 − δ
+    /// (Lemma 7), with explicit constants instead of O(·) as in [`Assumptions::regret`]. Its Σ ψ_t
+    /// becomes Σ (ψ_t + 4 B ϑ_t), and δ/4 of Azuma's inequality becomes δ/8. `agent_weights`
+    /// returns the P rows of N weights of a round, and `clipped` each agent's probability of being
+    /// clipped in it.
     ///
-    /// Deviation: the lemma adds ψ_1 + 4B to each step's largest change; the sum of ϑ_t is up to (1 − p_t) P, so that it is
-    /// max_t (ψ_t + 4 B ϑ_t) here.
+    /// Deviation: the lemma adds ψ_1 + 4B to each step's largest change. The sum of ϑ_t is up to
+    /// (1 − p_t) P, so max_t (ψ_t + 4 B ϑ_t) is used here.
     #[must_use]
     pub fn regret(
         &self,
@@ -119,7 +127,8 @@ mod tests {
         RegretPrior::new(&kernel, regularizer(rounds), &grid, 200).unwrap()
     }
 
-    /// The synthetic experiment: N = 200, M = 50, P = 2, q = .25, z = 1, S = 11; ε is at most 1 + 1 whatever the features are.
+    /// The synthetic experiment: N = 200, M = 50, P = 2, q = .25, z = 1, S = 11. ε is at most 1 + 1
+    /// for any features.
     fn papers(prior: &RegretPrior) -> ReleaseAssumptions<'_> {
         let agents = Assumptions {
             prior,
@@ -149,7 +158,8 @@ mod tests {
         close(regularizer(1), 3.0);
     }
 
-    /// ϑ_t by hand: two regions, three agents of which the second and, half of the time, the third is clipped; nobody, everybody.
+    /// ϑ_t by hand: two regions and three agents; the second is clipped always and the
+    /// third half of the time. Then no agent clipped, and all agents clipped.
     #[test]
     fn the_weight_of_clipped_agents_is_that_of_the_theorem() {
         let weights = [vec![0.5, 0.3, 0.2], vec![0.1, 0.1, 0.8]];
@@ -157,7 +167,8 @@ mod tests {
         assert!(clipped_weight(0.75, &weights, &[0.0; 3]).abs() < 1e-300);
         close(clipped_weight(0.75, &weights, &[1.0; 3]), 0.25 * 2.0);
         assert!(clipped_weight(1.0, &weights, &[1.0; 3]).abs() < 1e-300);
-        // Weights sum to 1 in each region: equal chances leave (1 − p_t) P times the chance, whatever the weights are.
+        // Weights sum to 1 in each region, so equal probabilities give (1 − p_t) P times the
+        // probability for any weights.
         for round in [0, 7, 30] {
             let weights = ExplorationWeights::SYNTHETIC.agent_weights(round, 200, 4);
             close(clipped_weight(0.5, &weights, &[0.008; 200]), 0.5 * 4.0 * 0.008);
@@ -179,8 +190,8 @@ mod tests {
         close(papers.psi(2, 0.75, 0.01, &gaps), expected);
     }
 
-    /// S trades noise for clipping (section 4): a smaller S lowers ψ_t and raises ϑ_t; a larger q, a smaller z and fewer features
-    /// lower ψ_t; with p_t = 1 nothing of the others is left.
+    /// S trades noise for clipping (section 4): a smaller S lowers ψ_t and raises ϑ_t. A larger q,
+    /// a smaller z and fewer features lower ψ_t. With p_t = 1 the other agents have no influence.
     #[test]
     fn the_trade_offs_are_those_of_section_4() {
         let prior = papers_line(ROUNDS);
@@ -199,7 +210,7 @@ mod tests {
     fn excess(rounds: u64, exponent: Option<f64>) -> f64 {
         let prior = papers_line(rounds);
         let papers = papers(&prior);
-        // From p_1 = 1/2 on, as the theorem asks for p_1 > 0.
+        // p_1 = 1/2, because the theorem requires p_1 > 0.
         let of_round = |t: u32, exponent: f64| 1.0 - 0.5 * f64::from(t).powf(-exponent);
         let local_prob = match exponent {
             Some(exponent) => LocalProb::List(
@@ -218,8 +229,9 @@ mod tests {
         regret / (2.0 * float(rounds))
     }
 
-    /// The numbers of papers/dp-fts-de.md: at the paper's sizes the bound is 39,000 times the regret that there can be
-    /// with 1 − p_t = t^(−2)/2, as the theorem asks, and 1600 times without messages.
+    /// The numbers of papers/dp-fts-de.md: at the paper's sizes the bound is 39,000 times the
+    /// maximum possible regret with 1 − p_t = t^(−2)/2, which satisfies the theorem, and 1600 times
+    /// without messages.
     #[test]
     fn the_bound_is_vacuous_at_the_papers_sizes() {
         for (exponent, expected) in [(None, 1600.0), (Some(2.0), 39_000.0)] {
@@ -229,7 +241,7 @@ mod tests {
         assert_eq!(region_sizes(200, 2), [100, 100]);
     }
 
-    /// p_t = 1 is Thompson sampling alone, with Azuma's δ/8 for δ/4.
+    /// p_t = 1 is Thompson sampling alone, with δ/8 instead of δ/4 for Azuma's inequality.
     #[test]
     fn without_releases_the_bound_is_that_of_thompson_sampling() {
         let prior = papers_line(ROUNDS);

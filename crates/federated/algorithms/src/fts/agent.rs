@@ -27,12 +27,14 @@ pub struct FtsSettings {
 
 /// One agent of federated Thompson sampling.
 ///
-/// In step t, with probability p_t the own posterior is sampled (line 4), otherwise an agent n is drawn from P_N and
-/// x_t = argmax φ(x)·ω_n (line 6). A used message is removed and P_N renormalised, until that agent sends a fresh one
-/// (section 3.1, last paragraphs); an agent without a message, such as a straggler, has probability 0.
+/// In step t, with probability p_t, a sample of the agent's own posterior determines the query
+/// (line 4). Otherwise an agent n is drawn from P_N and x_t = argmax φ(x)·ω_n (line 6). A used
+/// message is removed and P_N renormalised until that agent sends a new one (section 3.1, last
+/// paragraphs). An agent without a message, for example a straggler, has probability 0.
 ///
-/// Where no message is left, the own posterior is sampled: the paper leaves this case open. Beyond the paper, with
-/// [`OwnQuery::LogEi`](fedbo_strategies::OwnQuery) the log expected improvement is maximized wherever the own posterior would be sampled.
+/// If no message is left, the own posterior is sampled; the paper leaves this case open. Beyond the
+/// paper, with [`OwnQuery::LogEi`](fedbo_strategies::OwnQuery), the log expected improvement is
+/// maximized wherever the own posterior would be sampled.
 #[derive(Clone, Debug)]
 pub struct Fts {
     own: ThompsonSampling,
@@ -41,15 +43,16 @@ pub struct Fts {
     message: MessageSettings,
     map: Arc<FeatureMap>,
     inbox: Inbox,
-    /// Steps that were told, initial points apart.
+    /// Steps told so far, without initial points.
     n_steps: u64,
 }
 
 impl Fts {
-    /// An agent without observations. `map` is the federation's shared feature map; `seed` feeds hyperparameter fits.
+    /// Creates an agent without observations. `map` is the federation's shared feature map; `seed`
+    /// is used by hyperparameter fits.
     ///
     /// # Errors
-    /// If a setting is out of range or the map has another dimension than the domain.
+    /// If a setting is out of range, or the dimensions of map and domain differ.
     pub fn new(
         domain: Domain,
         settings: FtsSettings,
@@ -68,10 +71,12 @@ impl Fts {
         })
     }
 
-    /// Takes a message ω_n (M numbers) that was made with the map of this hash; a newer message replaces an older one.
+    /// Takes a message ω_n (M numbers) made with the map of this hash. A newer message replaces an
+    /// older one.
     ///
     /// # Errors
-    /// If hash or length differ from this agent's map, or a number is not finite. The inbox is then unchanged.
+    /// If hash or length do not match this agent's map, or a number is not finite. The inbox is
+    /// then unchanged.
     pub fn receive(
         &mut self,
         sender: u32,
@@ -81,12 +86,12 @@ impl Fts {
         self.inbox.receive(sender, map, weights)
     }
 
-    /// Forgets the message of a sender that has become a straggler.
+    /// Drops the message of a sender that has become a straggler.
     pub fn forget(&mut self, sender: u32) {
         self.inbox.remove(sender);
     }
 
-    /// The messages at hand.
+    /// The messages received and not yet used.
     pub fn inbox(&self) -> &Inbox {
         &self.inbox
     }

@@ -1,25 +1,28 @@
-//! The distribution P_N from which the agent is drawn whose message is used.
+//! The distribution P_N over agents, used to draw the message for a query.
 
 use fedbo_gp::{FeatureMap, GpError, WeightSpaceSample};
 use fedbo_optim::Function;
 use fedbo_protocol::Inbox;
 use fedbo_strategies::{StrategyError, Surrogate, in_range};
 
-/// The distribution over the other agents, restricted to those whose message is at hand and renormalised.
+/// The distribution over the other agents, restricted to those with a message in the inbox and
+/// renormalised.
 #[derive(Clone, Debug, PartialEq)]
 pub enum AgentSampling {
-    /// The same for all: the natural choice without knowledge (FTS section 3.1).
+    /// Equal probabilities: the natural choice without prior knowledge (FTS section 3.1).
     Uniform,
-    /// Given by index; agents beyond the end of the list have probability 0.
+    /// Given by agent index; agents beyond the end of the list have probability 0.
     Given(Vec<f64>),
-    /// Learned from the own observations (beyond the paper, which leaves it to future work):
+    /// Learned from the agent's own observations (beyond the paper, which leaves it to future
+    /// work):
     ///
     /// P_N\[n\] ∝ exp(c √t τ_n),   τ_n = (concordant − discordant) / (t(t−1)/2)
     ///
-    /// where τ_n is Kendall's rank correlation between the message φ(x_i)·ω_n and the own outputs y_i over all pairs of
-    /// the t own observations (ties count as neither). For an unrelated message √t τ_n has a standard deviation of about
-    /// 2/3, so that few observations leave P_N near uniform and many sharpen it. Only the order of values enters: agents
-    /// may measure in different units.
+    /// where τ_n is Kendall's rank correlation between the message φ(x_i)·ω_n and the own outputs
+    /// y_i over all pairs of the t own observations (ties count as neither). For an unrelated
+    /// message, √t τ_n has a standard deviation of about 2/3, so P_N stays near uniform with few
+    /// observations and sharpens with many. The correlation depends only on the order of values, so
+    /// agents may measure in different units.
     Learned {
         /// c ≥ 0.
         sharpness: f64,

@@ -1,5 +1,6 @@
-//! Federated Thompson sampling (Dai, Low, Jaillet 2020): agents send functions drawn from their posteriors, as weights of
-//! shared features, and query where one of them is largest.
+//! Federated Thompson sampling (Dai, Low, Jaillet 2020): agents send functions drawn from their
+//! posteriors, as weights of shared features. An agent queries the maximizer of one of these
+//! functions.
 
 mod agent;
 mod agent_sampling;
@@ -32,7 +33,7 @@ pub const ALGORITHM: Algorithm = Algorithm {
     read: options::read,
 };
 
-/// The same with p_t = 1: Thompson sampling, each agent alone.
+/// The same with p_t = 1: each agent alone by Thompson sampling.
 pub const ALONE: Algorithm = Algorithm {
     name: "ts",
     summary: "each alone",
@@ -45,9 +46,9 @@ pub const ALONE: Algorithm = Algorithm {
 #[derive(Clone, Debug)]
 struct Federated {
     settings: FtsSettings,
-    /// Thompson sampling, each alone.
+    /// Thompson sampling of agents alone.
     alone: ThompsonSettings,
-    /// Log expected improvement, each alone.
+    /// Log expected improvement of agents alone.
     log_ei: LogEiSettings,
 }
 

@@ -15,22 +15,23 @@ use crate::{Read, Reading, Settings};
 pub struct FtsTable {
     /// p_t: `1-1/sqrt(t)` (default), `1-1/t^2`, a number, or a list.
     pub local_prob: Option<WordOrNumbers>,
-    /// The rule of the queries by the own model, those with probability p_t: `ts` (default), as in the paper; `log-ei`, with the model of
-    /// the arm of this name.
+    /// The rule for queries by the own model, which are made with probability p_t: `ts` (default),
+    /// as in the paper, or `log-ei`, with the model of the arm `log-ei`.
     pub own_query: Option<String>,
     /// P_N: `learned` (default), `uniform`, or a list with a weight for each agent.
     pub agent_sampling: Option<WordOrNumbers>,
     /// c of `learned`: 0 is uniform; default 2.
     pub sharpness: Option<f64>,
-    /// β_t: a number (default 1), or the bound of the paper's theorem 1.
+    /// β_t: a number (default 1), or the bound of the paper's Theorem 1.
     pub ucb_multiplier: Option<UcbMultiplier>,
-    /// True if each agent standardizes the outputs that its messages are made of; default true.
+    /// True if each agent standardizes its outputs before it computes messages; default true.
     pub standardize: Option<bool>,
-    /// σ² in messages; by default the noise variance that the agent's own surrogate has found, at least 1e-4.
+    /// σ² in messages; by default the noise variance found by the agent's own surrogate, at least
+    /// 1e-4.
     pub message_noise: Option<f64>,
 }
 
-/// The tables of a file that are read here.
+/// The tables that this algorithm reads.
 #[derive(Deserialize)]
 struct Tables {
     #[serde(default)]
@@ -60,7 +61,7 @@ impl FtsTable {
     /// The schedule of p_t.
     ///
     /// # Errors
-    /// If the key has a value that is none.
+    /// If the value is not a schedule.
     pub fn local_prob(&self, check: Check<'_>) -> Result<LocalProb, FileError> {
         let path = ["fts", "local_prob"];
         let schedule = match &self.local_prob {
@@ -82,10 +83,10 @@ impl FtsTable {
         check.setting(&path, schedule.validate())
     }
 
-    /// The law of P_N among so many agents.
+    /// The distribution P_N among `n_agents` agents.
     ///
     /// # Errors
-    /// If a key has a value that is none.
+    /// If the value of a key is invalid.
     pub fn agent_sampling(
         &self,
         check: Check<'_>,
@@ -93,7 +94,7 @@ impl FtsTable {
     ) -> Result<AgentSampling, FileError> {
         let path = ["fts", "agent_sampling"];
         let expected = format!(
-            "\"learned\", \"uniform\", or a list of {n_agents} weights, one an agent in the file's order"
+            "\"learned\", \"uniform\", or a list of {n_agents} weights, one per agent in the file's order"
         );
         let sampling = match &self.agent_sampling {
             None => AgentSampling::Learned { sharpness: self.sharpness.unwrap_or(2.0) },

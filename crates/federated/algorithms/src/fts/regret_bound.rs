@@ -1,8 +1,9 @@
 //! The guarantee of federated Thompson sampling (FTS Theorem 1 and appendix C): its quantities with the constants of the proof.
 //!
-//! All values are in units of the objective's prior standard deviation a, as the theorem supposes k(x, x) ≤ 1. The bound on regret
-//! is far above what can be lost at all even after 100,000 rounds (`papers/fts.md`), so that no command prints it. The condition on p_t
-//! can be checked at any size.
+//! All values are in units of the objective's prior standard deviation a, because the theorem
+//! assumes k(x, x) ≤ 1. The bound on regret exceeds the largest possible regret by far, even after
+//! 100,000 rounds (`papers/fts.md`), so no command prints it. The condition on p_t can be checked
+//! at any size.
 
 use std::f64::consts::PI;
 
@@ -10,19 +11,21 @@ use fedbo_strategies::{LocalProb, StrategyError};
 
 use crate::distributed_ts::regret_bound::RegretPrior;
 
-/// p = 1/(4 e √π) = 0.0519: the least probability with which a draw of the own posterior exceeds the objective (Lemma 6).
+/// p = 1/(4 e √π) = 0.0519: the minimum probability that a draw of the own posterior exceeds the
+/// objective (Lemma 6).
 #[must_use]
 pub fn optimism() -> f64 {
     1.0 / (4.0 * std::f64::consts::E * PI.sqrt())
 }
 
-/// Rounds at the beginning of which Lemma 7 promises nothing, as p − 1/t² ≤ 0, or for which (25) is not true.
+/// Number of initial rounds without a guarantee: Lemma 7 promises nothing because p − 1/t² ≤ 0, or
+/// (25) is false.
 const N_UNPROVED: u64 = 4;
 
-/// Another agent as the theorem knows it.
+/// Another agent, as the theorem describes it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Peer {
-    /// P_N\[n\], the probability that its message is the one that is used.
+    /// P_N\[n\], the probability that its message is used.
     pub weight: f64,
     /// t_n, its number of observations.
     pub n_observations: u64,
@@ -33,8 +36,8 @@ pub struct Peer {
 /// The assumptions of Theorem 1, in units of the signal's standard deviation a.
 #[derive(Clone, Copy, Debug)]
 pub struct Assumptions<'a> {
-    /// γ_t and |X|, and as its noise variance λ, the number that is added to the diagonal in the posterior: σ² in FTS, and
-    /// 1 + 2/T in DP-FTS-DE. γ is bounded from above, so that every quantity here is too.
+    /// γ_t and |X|. Its noise variance is λ, the number added to the diagonal in the posterior: σ²
+    /// in FTS, and 1 + 2/T in DP-FTS-DE. γ is an upper bound, so every quantity here is one too.
     pub prior: &'a RegretPrior,
     /// B ≥ ‖f‖_k, ‖g_n‖_k.
     pub norm_bound: f64,
@@ -54,7 +57,7 @@ impl Assumptions<'_> {
     /// Checks the numbers.
     ///
     /// # Errors
-    /// The first that is out of range.
+    /// If a number is out of range; the error names the first.
     pub fn validate(self) -> Result<Self, StrategyError> {
         for (name, value) in [
             ("norm_bound", self.norm_bound),
@@ -86,7 +89,8 @@ impl Assumptions<'_> {
         self.norm_bound + self.noise_std * (2.0 * (gain + 1.0 - failure.ln())).sqrt()
     }
 
-    /// β_t = B + σ √(2 (γ_{t−1} + 1 + ln(4/δ))) (Theorem 1): with it |μ_{t−1} − f| ≤ β_t σ_{t−1} (Lemma 1).
+    /// β_t = B + σ √(2 (γ_{t−1} + 1 + ln(4/δ))) (Theorem 1), with which |μ_{t−1} − f| ≤ β_t σ_{t−1}
+    /// (Lemma 1).
     #[must_use]
     pub fn beta(&self, t: u64) -> f64 {
         self.confidence(t, self.failure_prob / 4.0)
@@ -105,7 +109,8 @@ impl Assumptions<'_> {
         self.beta(t) * (1.0 + (2.0 * logs).sqrt())
     }
 
-    /// ε (t_n + 1)²/λ (B + √(2 ln(4π²t²N/(3δ)))): how far features move a posterior mean of t_n observations (10).
+    /// ε (t_n + 1)²/λ (B + √(2 ln(4π²t²N/(3δ)))): bound on the change of a posterior mean of t_n
+    /// observations by the features (10).
     #[must_use]
     pub fn feature_term(&self, t: u64, n_observations: u64) -> f64 {
         let n = float(n_observations) + 1.0;
@@ -113,8 +118,11 @@ impl Assumptions<'_> {
         self.feature_error * n * n / self.prior.noise_ratio() * (self.norm_bound + noise)
     }
 
-    /// √(2 ln(2π²t²N/(3δ)) + M): how far a message's function lies from its posterior mean (Lemma 3, with the root over all of
-    /// it as in (9); the statement's typesetting ends the root before M).
+    /// √(2 ln(2π²t²N/(3δ)) + M): distance of a message's function from its posterior mean
+    /// (Lemma 3).
+    ///
+    /// The root covers the whole expression as in (9); the typesetting of the statement ends the
+    /// root before M.
     #[must_use]
     pub fn draw_term(&self, t: u64) -> f64 {
         (2.0 * self.log_of_rounds(t, 2.0) + float(self.n_features as u64)).sqrt()
@@ -146,8 +154,9 @@ impl Assumptions<'_> {
         2.0 * (1.0 - local_prob.at(t)) * peers.iter().map(gap).sum::<f64>()
     }
 
-    /// The rounds t ≤ `rounds` in which p_t breaks a condition of Theorem 1: p_t in (0, 1], not falling, and
-    /// (1 − p_t) c_t ≤ (1 − p_1) c_1. (p_t → 1 is about no finite number of rounds.)
+    /// The rounds t ≤ `rounds` where p_t breaks a condition of Theorem 1: p_t in (0, 1], p_t
+    /// non-decreasing, and (1 − p_t) c_t ≤ (1 − p_1) c_1. The condition p_t → 1 cannot be checked
+    /// on finitely many rounds.
     #[must_use]
     pub fn broken_conditions(&self, local_prob: &LocalProb, rounds: u64) -> Vec<u64> {
         let first = (1.0 - local_prob.at(1)) * self.c(1);
@@ -159,21 +168,25 @@ impl Assumptions<'_> {
         (1..=rounds).filter(|t| is_broken(*t)).collect()
     }
 
-    /// An upper bound on the cumulative regret R_T that holds with probability 1 − δ (Lemma 11), with numbers for its O(·):
+    /// An upper bound on the cumulative regret R_T that holds with probability 1 − δ (Lemma 11),
+    /// with explicit constants instead of O(·):
     ///
     /// 2B min(T, 4) + c_T (1 + 10/(p p_1)) √(2 T γ_T/ln(1 + λ⁻¹)) + Σ_t ψ_t + B π²/3
     ///   + (c_T (1 + 4B/p + 10/(p p_1)) + max_t ψ_t) √(2 T ln(4/δ))
     ///
-    /// Σ_t σ_{t−1}(x_t) ≤ √(2 T γ_T/ln(1 + λ⁻¹)) is lemmas 5.3 and 5.4 of Srinivas et al. (2010). max_t ψ_t needs no condition on p_t.
-    /// Deviation: (25) of the proof, 1/(p − 1/t²) ≤ 5/p for all t ≥ 1, is true from t = 5 on; the four rounds before count with
-    /// 2B each. Infinite if p_1 = 0.
+    /// Σ_t σ_{t−1}(x_t) ≤ √(2 T γ_T/ln(1 + λ⁻¹)) follows from lemmas 5.3 and 5.4 of Srinivas et al.
+    /// (2010). max_t ψ_t needs no condition on p_t.
+    ///
+    /// Deviation: (25) of the proof, 1/(p − 1/t²) ≤ 5/p for all t ≥ 1, holds only from t = 5; the
+    /// four earlier rounds count 2B each. Infinite if p_1 = 0.
     #[must_use]
     pub fn regret(&self, rounds: u64, local_prob: &LocalProb, peers: &[Peer]) -> f64 {
         let psi: Vec<f64> = (1..=rounds).map(|t| self.psi(t, local_prob, peers)).collect();
         self.regret_with(rounds, local_prob.at(1), &psi, self.failure_prob / 4.0)
     }
 
-    /// The same for given terms of messages, one a round, and the failure probability of Azuma's inequality.
+    /// The same for given message terms, one per round, and the failure probability of Azuma's
+    /// inequality.
     pub(crate) fn regret_with(
         &self,
         rounds: u64,
@@ -209,7 +222,7 @@ mod tests {
 
     use super::*;
 
-    /// One point of variance 1 with noise 1: Ψ_1 = ½ ln 2, and everything can be written down.
+    /// One point with variance 1 and noise 1: Ψ_1 = ½ ln 2, so every quantity can be written down.
     fn one_point() -> RegretPrior {
         let kernel = Kernel::isotropic(Family::SquaredExponential, 1, 1.0, 1.0).unwrap();
         RegretPrior::new(&kernel, 1.0, &Points::from_flat(1, vec![0.0]), 50).unwrap()
@@ -252,8 +265,8 @@ mod tests {
         assert!((found - expected).abs() <= 1e-9 * expected.abs(), "{found}, not {expected}");
     }
 
-    /// Every quantity at t = 2 and t_n = 1 with |X| = 1, γ_1 = ½ ln 2, B = 2, σ = λ = 1, δ = 0.1, N = 3, M = 50, ε = 0.2; worked
-    /// out apart from this code, to ten digits.
+    /// Every quantity at t = 2 and t_n = 1 with |X| = 1, γ_1 = ½ ln 2, B = 2, σ = λ = 1, δ = 0.1,
+    /// N = 3, M = 50, ε = 0.2, computed independently of this code to ten digits.
     #[test]
     fn every_quantity_is_the_formula_of_the_paper() {
         let prior = one_point();
@@ -263,7 +276,8 @@ mod tests {
         close(assumed.beta(2), 2.0 + (2.0 * (gain + 4.688_879_454_1_f64)).sqrt());
         close(assumed.c(2), 5.173_469_093_7 * (1.0 + 1.665_109_222_3));
         close(assumed.beta_of_all(2), 2.0 + (2.0 * (gain + 1.0 + 5.480_638_923_3_f64)).sqrt());
-        // ln(4 π² 4 3/(3 · 0.1)) = ln 1579.1367 = 7.364 633 3; halved for a draw: ln 789.568 35.
+        // ln(4 π² 4 3/(3 · 0.1)) = ln 1579.1367 = 7.364 633 3; half the argument for a draw: ln
+        // 789.568 35.
         let rounds = (16.0 * PI * PI * 3.0 / 0.3_f64).ln();
         assert!((rounds - 7.364_633_3).abs() < 1e-6, "{rounds}");
         close(assumed.feature_term(2, 1), 0.2 * 4.0 * (2.0 + (2.0 * rounds).sqrt()));
@@ -281,8 +295,8 @@ mod tests {
         assert!((optimism() - 0.051_888_5).abs() < 1e-7, "{}", optimism());
     }
 
-    /// The failure probabilities of the proof add up: Σ_t 3δ/(2π²t²) = δ/4 (Lemma 3) and half of it for (10), so that the logarithms
-    /// are those of a union bound over all rounds and agents.
+    /// The failure probabilities of the proof add up: Σ_t 3δ/(2π²t²) = δ/4 (Lemma 3) and half of it
+    /// for (10). The logarithms are therefore those of a union bound over all rounds and agents.
     #[test]
     fn the_logarithms_are_those_of_a_union_bound() {
         let prior = one_point();
@@ -295,8 +309,9 @@ mod tests {
         assert!((total(4.0) - 0.1 / 8.0).abs() < 1e-6, "{}", total(4.0));
     }
 
-    /// β_t agrees with the schedule that strategies use, which bounds γ by greedy choices alone: they are equal without a gain,
-    /// and later the one here is the smaller, by at most the factor 1 − 1/e of the gain.
+    /// β_t agrees with the schedule of the strategies, which bounds γ by greedy choices alone. The
+    /// two are equal without a gain; later this one is smaller, by at most the factor 1 − 1/e of
+    /// the gain.
     #[test]
     fn beta_is_that_of_the_strategies() {
         let kernel = Kernel::isotropic(Family::Matern52, 1, 0.3, 1.0).unwrap();
@@ -311,8 +326,9 @@ mod tests {
         }
     }
 
-    /// p_t = 1 is Thompson sampling alone: no term of messages, whatever the other agents are; and a smaller p_t, other objectives and
-    /// more observations of others raise the bound, as section 4 says.
+    /// p_t = 1 is Thompson sampling alone: there is no message term, whatever the other agents are.
+    /// A smaller p_t, different objectives and more observations of others raise the bound, as in
+    /// section 4.
     #[test]
     fn without_messages_the_bound_is_that_of_thompson_sampling() {
         let prior = papers_line();
@@ -325,7 +341,7 @@ mod tests {
         close(
             bound(&alone, &peer(40, 9.0)),
             bound(&LocalProb::InverseSquare, &[]) - {
-                // p_1 = 3/4 instead of 1 changes the first factor alone.
+                // p_1 = 3/4 instead of 1 changes only the first factor.
                 let draws = 10.0 / optimism() * (1.0 / 0.75 - 1.0);
                 let gain = prior.information_gain(50);
                 let spreads = (100.0 * gain / 101.0_f64.ln()).sqrt();
@@ -340,8 +356,9 @@ mod tests {
         assert!(bound(&LocalProb::Power(1.0), &peer(10, 0.1)).is_infinite());
     }
 
-    /// The papers' own schedules begin with p_1 = p_2, so that (1 − p_2) c_2 > (1 − p_1) c_1: they break the condition in round 2,
-    /// and in no later one. A schedule that is t^(−1/2) from p_1 = 1/4 on keeps it, and those of DP-FTS-DE have p_1 = 0.
+    /// The papers' own schedules begin with p_1 = p_2, so (1 − p_2) c_2 > (1 − p_1) c_1: they break
+    /// the condition in round 2 and in no later round. 1 − t^(−2)/2, with p_1 = 1/2, keeps it; the
+    /// schedules of DP-FTS-DE have p_1 = 0.
     #[test]
     fn the_condition_on_p_is_that_of_the_theorem() {
         let prior = papers_line();
@@ -351,14 +368,16 @@ mod tests {
         assert_eq!(broken(&LocalProb::Power(1.0)), [1]);
         assert!(broken(&LocalProb::Constant(1.0)).is_empty());
         assert_eq!(broken(&LocalProb::List(vec![0.5, 0.9, 0.8, 1.0])), [3]);
-        // β_t grows: with messages as likely for ever, every round after the first breaks it.
+        // β_t grows: with a constant probability of messages, every round after the first breaks
+        // the condition.
         assert_eq!(broken(&LocalProb::Constant(0.5)).len(), 99);
         let kept = (1..=100).map(|t| 1.0 - 0.5 / f64::from(t).powi(2)).collect();
         assert!(broken(&LocalProb::List(kept)).is_empty());
     }
 
-    /// More features lower the term of features, by their error, and raise that of the draw: with ε by Rahimi & Recht, Δ falls from
-    /// M = 100 to 1000 for agents with 50 observations and rises for those with none, as section 4 has it (t_n = Ω(√(M/B))).
+    /// More features lower the feature term through their error and raise the draw term. With ε by
+    /// Rahimi & Recht, Δ falls from M = 100 to 1000 for agents with 50 observations and rises for
+    /// agents with none, as in section 4 (t_n = Ω(√(M/B))).
     #[test]
     fn more_features_help_agents_with_many_observations_alone() {
         let prior = one_point();
@@ -369,13 +388,14 @@ mod tests {
             assumed.gap(10, n_observations, 0.0)
         };
         assert!(gap(1000, 50, 1.0) < gap(100, 50, 1.0));
-        // Where the error counts little, the draw decides.
+        // If the feature error is small, the draw term dominates.
         assert!(gap(1000, 0, 1.0) > gap(100, 0, 1.0));
         assert!(gap(1000, 50, 0.0) > gap(100, 50, 0.0));
     }
 
-    /// The numbers of papers/fts.md: the bound is hundreds of times the regret that there can be, 2BT, at the paper's sizes and long after,
-    /// though it falls beside it; with messages it is higher still, for the term of features alone.
+    /// The numbers of papers/fts.md. The bound is hundreds of times the maximum possible regret 2BT
+    /// at the paper's sizes and long after, although the ratio falls. With messages it is higher
+    /// still, because of the feature term alone.
     #[test]
     fn the_bound_is_vacuous_at_usual_sizes() {
         let kernel = Kernel::isotropic(Family::SquaredExponential, 1, 0.03, 1.0).unwrap();
@@ -399,7 +419,7 @@ mod tests {
         ] {
             assert!((found / expected - 1.0).abs() < 0.15, "{found}, not about {expected}");
         }
-        // No regret in the limit.
+        // The average regret vanishes in the limit.
         assert!(excess(100_000, &alone) < 0.5 * excess(1000, &alone));
     }
 

@@ -1,6 +1,7 @@
-//! The shared prior: agents send what their observations say of functions that all share, and each fits a prior for its own surrogate
-//! to what the others sent; in private, to noisy sums of their directions; between neighbours, to what their observations say. See
-//! `papers/shared-prior.md`.
+//! The shared prior: agents send statistics of their observations about functions that all agents
+//! share, and each agent fits a prior for its own surrogate to the messages of the others. In
+//! private federations it is fitted to noisy sums of directions, and between neighbours to the
+//! neighbours' observations. See `papers/shared-prior.md`.
 
 mod neighbours;
 mod options;
@@ -20,6 +21,7 @@ pub use neighbours::{NEIGHBOURS, NeighbourPriorAgent};
 pub(crate) use options::{outputs_are_standardized, rank};
 pub use private::{PRIVATE, PrivatePriorAgent, PrivatePriorSettings};
 
+use crate::transfer_ensemble::STATISTICS_REVEAL;
 use crate::{AgentSetup, Algorithm, Alone, Arm, Exchange, MessageAgent, Relayed, Role};
 
 /// The registry's entry.
@@ -58,14 +60,14 @@ impl SharedPriorAgent {
 #[derive(Clone, Debug)]
 struct Federated {
     settings: SharedPriorSettings,
-    /// Thompson sampling, each alone.
+    /// Thompson sampling of agents alone.
     alone: ThompsonSettings,
 }
 
-/// Best points of others that a warm start tries before all else.
+/// Maximum number of best points of others that a warm start tries first.
 const N_WARM: usize = 10;
 
-/// The settings of an agent with this code, which the controls without the prior share.
+/// The settings of an agent with this role. The controls without the prior run the same code.
 fn for_role(settings: &SharedPriorSettings, role: Role) -> SharedPriorSettings {
     let mut settings = settings.clone();
     if matches!(role, Role::LogEi | Role::WarmStart) {
@@ -91,6 +93,15 @@ impl Relayed for Federated {
         match self.settings.sends_best {
             true => "statistics of observations, with the best point of each agent,",
             false => "statistics of observations",
+        }
+    }
+
+    fn messages_reveal(&self) -> &'static str {
+        match self.settings.sends_best {
+            true => {
+                "statistics of its results and its best setting, which reveal most of the settings that it tried"
+            }
+            false => STATISTICS_REVEAL,
         }
     }
 

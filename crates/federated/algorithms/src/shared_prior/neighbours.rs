@@ -1,5 +1,5 @@
-//! The shared prior between neighbours: agents share raw observations on a graph, and each makes of them what its neighbours would have
-//! sent.
+//! The shared prior between neighbours: agents share raw observations on a graph, and each agent
+//! computes from them the messages that its neighbours would have sent.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -34,21 +34,23 @@ pub const NEIGHBOURS: Algorithm = Algorithm {
     read,
 };
 
-/// One agent with a shared prior whose neighbours report what they observe.
+/// One agent with a shared prior that receives its neighbours' observations.
 ///
-/// It keeps the observations of each neighbour apart and makes of them the message that this neighbour would send with
-/// [`super::SharedPriorAgent`], its hyperparameters fitted to them: so neighbours may measure in other units, at other levels, and other
-/// functions, while `distributed-ts` takes all observations for those of one function. With the hyperparameters of a study
-/// ([`fedbo_strategies::HyperparameterPolicy::Scheduled`]) and the same seed for all, the message is that of the neighbour itself, to the
-/// bit, if the neighbour shares all its observations.
+/// It keeps the observations of each neighbour separate, fits hyperparameters to them and computes
+/// the message that this neighbour would send with [`super::SharedPriorAgent`]. Neighbours may
+/// therefore measure in other units, at other levels, and other functions, whereas `distributed-ts`
+/// treats all observations as those of one function. With the hyperparameters of a study
+/// ([`fedbo_strategies::HyperparameterPolicy::Scheduled`]) and one seed for all agents, the message
+/// equals the neighbour's own message bit for bit, if the neighbour shares all its observations.
 ///
-/// A message is made anew when its neighbour has reported, which costs O(n³) for n observations of it.
+/// A message is recomputed when its neighbour has reported, which costs O(n³) for n observations of
+/// the neighbour.
 #[derive(Clone)]
 pub struct NeighbourPriorAgent {
     party: SharedPrior,
     /// False for an agent that works alone.
     learns: bool,
-    /// The model of a neighbour's observations: the party's own settings.
+    /// The model of a neighbour's observations, with the party's own settings.
     surrogate: SurrogateSettings,
     seed: Seed,
     /// The successful observations of each neighbour, in the order of its reports.
@@ -62,7 +64,8 @@ impl fmt::Debug for NeighbourPriorAgent {
 }
 
 impl NeighbourPriorAgent {
-    /// An agent without observations. `seed` feeds hyperparameter fits: agents that share it fit equal data equally.
+    /// Creates an agent without observations. `seed` is used by hyperparameter fits: agents with
+    /// the same seed fit equal data equally.
     ///
     /// # Errors
     /// As [`SharedPrior::new`].
@@ -78,12 +81,12 @@ impl NeighbourPriorAgent {
         Ok(Self { party, learns, surrogate, seed, neighbours: BTreeMap::new() })
     }
 
-    /// The strategy, with the messages at hand.
+    /// The strategy, including the messages received so far.
     pub fn party(&self) -> &SharedPrior {
         &self.party
     }
 
-    /// Adds the observations of neighbours; those whose values changed what is known of them.
+    /// Adds the observations of neighbours. Returns the neighbours with new values.
     fn keep(&mut self, all: &[Observation]) -> BTreeSet<u32> {
         let mut reported = BTreeSet::new();
         for observation in all {
@@ -104,7 +107,7 @@ impl NeighbourPriorAgent {
         reported
     }
 
-    /// Takes the message of all that a neighbour has reported, in place of its older one.
+    /// Replaces a neighbour's message by one computed from all its reports.
     fn learn_from(&mut self, neighbour: u32) -> Result<(), StrategyError> {
         let task = &self.neighbours[&neighbour];
         let message = self.party.message_of_task(task, &self.surrogate, self.seed)?;
@@ -121,7 +124,8 @@ impl Neighbour for NeighbourPriorAgent {
         self.party.surrogate()
     }
 
-    /// A neighbour whose observations give no plausible message is refused; its older message stays until it reports again.
+    /// Refuses a neighbour if its observations give no plausible message. Its older message is kept
+    /// until it reports again.
     fn tell_all(
         &mut self,
         own: &[Observation],
@@ -164,7 +168,7 @@ impl Strategy for NeighbourPriorAgent {
 struct Federated {
     exchange: NeighbourSettings,
     settings: SharedPriorSettings,
-    /// Thompson sampling, each alone.
+    /// Thompson sampling of agents alone.
     alone: ThompsonSettings,
 }
 

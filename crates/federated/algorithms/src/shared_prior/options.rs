@@ -12,30 +12,31 @@ use serde::Deserialize;
 use super::Federated;
 use crate::{Read, Reading, Settings};
 
-/// The keys of `[shared-prior]` beside those of [`SharedPriorOptions`].
+/// The keys of `[shared-prior]` besides those of [`SharedPriorOptions`].
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 struct SharedPriorTable {
-    /// r, if the file says it: it is then at most the features' number.
+    /// r, if present in the file; it must then not exceed the number of features.
     rank: Option<usize>,
-    /// True if each agent's best point is sent; default true. Without best points there is no probe.
+    /// True if each agent sends its best point; default true. Without best points there is no
+    /// probe.
     send_best: Option<bool>,
-    /// See [`SharedPriorOptions`]; here to see whether the file says them.
+    /// See [`SharedPriorOptions`]; read here to detect whether the file sets them.
     best_points: Option<usize>,
     probe: Option<bool>,
 }
 
-/// M at most: the leading directions cost O(M³), from 1024 points of the cube.
+/// Maximum M: the leading directions cost O(M³), from 1024 points of the cube.
 const N_FEATURES_MAX: usize = 1000;
 
-/// The tables of a file that are read here.
+/// The tables that this algorithm reads.
 #[derive(Deserialize)]
 struct Tables {
     #[serde(default, rename = "shared-prior")]
     shared_prior: SharedPriorTable,
 }
 
-/// Reads `[shared-prior]` of agents that pass messages on.
+/// Reads `[shared-prior]` for agents that exchange messages.
 pub(super) fn read(reading: &Reading<'_>) -> Result<Read, FileError> {
     let settings = with_best_points(reading)?;
     reading.memory_suffices(
@@ -58,7 +59,7 @@ pub(super) fn with_best_points(reading: &Reading<'_>) -> Result<SharedPriorSetti
     Ok(settings)
 }
 
-/// Reads `[shared-prior]` of agents that learn from releases, in which there are no best points.
+/// Reads `[shared-prior]` for agents that learn from releases, which contain no best points.
 pub(super) fn private(reading: &Reading<'_>) -> Result<SharedPriorSettings, FileError> {
     let (table, settings) = common(reading)?;
     let unused = [
@@ -68,7 +69,7 @@ pub(super) fn private(reading: &Reading<'_>) -> Result<SharedPriorSettings, File
     ];
     if let Some((key, _)) = unused.iter().find(|(_, is_given)| *is_given) {
         let message = format!(
-            "shared-prior.{key} has no effect with algorithm \"{}\", whose agents send no best points; remove it",
+            "shared-prior.{key} has no effect with algorithm \"{}\", because its agents send no best points; remove it",
             reading.algorithm
         );
         return Err(reading.check.file.error(&["shared-prior", key], message));
@@ -76,7 +77,7 @@ pub(super) fn private(reading: &Reading<'_>) -> Result<SharedPriorSettings, File
     Ok(settings)
 }
 
-/// The table, and the settings that it gives.
+/// The table, and the settings from it.
 fn common(reading: &Reading<'_>) -> Result<(SharedPriorTable, SharedPriorSettings), FileError> {
     let check = reading.check;
     let Tables { shared_prior: table } = check.file.parse()?;
@@ -89,10 +90,11 @@ fn common(reading: &Reading<'_>) -> Result<(SharedPriorTable, SharedPriorSetting
     Ok((table, settings))
 }
 
-/// r, which a table may give as `rank`; without it, `standard` or as many as there are features.
+/// r, which a table may give as `rank`. The default is `standard`, or the number of features if
+/// that is less.
 ///
 /// # Errors
-/// If there are too many functions or features.
+/// If the rank or the number of features is too large.
 pub(crate) fn rank(
     reading: &Reading<'_>,
     table: &str,
@@ -117,7 +119,7 @@ pub(crate) fn rank(
 /// Refuses a surrogate of raw outputs.
 ///
 /// # Errors
-/// If it is one.
+/// If the surrogate does not standardize outputs.
 pub(crate) fn outputs_are_standardized(
     reading: &Reading<'_>,
     own: &LogEiSettings,
@@ -126,7 +128,7 @@ pub(crate) fn outputs_are_standardized(
         return Ok(());
     }
     let expected = format!(
-        "true with algorithm \"{}\", which compares outputs in units of their own",
+        "true with algorithm \"{}\", which compares outputs in their own units",
         reading.algorithm
     );
     Err(reading.check.file.value_error(&["surrogate", "standardize"], expected))

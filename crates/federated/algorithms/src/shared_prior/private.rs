@@ -1,4 +1,5 @@
-//! The shared prior of noisy sums: agents learn what their functions have in common, with differential privacy.
+//! The shared prior from noisy sums: agents learn the common part of their functions, with
+//! differential privacy.
 
 use std::fmt;
 use std::sync::Arc;
@@ -39,26 +40,28 @@ pub const PRIVATE: Algorithm = Algorithm {
 /// Settings of a [`PrivatePriorAgent`].
 #[derive(Clone, Debug)]
 pub struct PrivatePriorSettings {
-    /// The strategy. It has no messages, so that best points and the probe have no part in it.
+    /// The strategy. It receives no messages, so best points and the probe do not apply.
     pub party: SharedPriorSettings,
-    /// The content of vectors: [`MessageContent::Mean`] for the direction of what the agent knows, [`MessageContent::Zero`] or
-    /// [`MessageContent::Placebo`] for a control.
+    /// The content of vectors: [`MessageContent::Mean`] for the direction of the agent's estimate,
+    /// [`MessageContent::Zero`] or [`MessageContent::Placebo`] for a control.
     pub content: MessageContent,
     /// N.
     pub n_agents: usize,
-    /// q, by which sums are divided.
+    /// q, the divisor of sums.
     pub sampling_rate: f64,
 }
 
 /// One agent that learns a shared prior from released sums.
 ///
-/// It sends the direction R w̄/‖w̄‖ of what it knows (M numbers of length 1, see [`SharedPrior::direction`]), which the noisy sums of a
-/// release add up over agents. From the mean u of all releases, by its coefficients Rᵀ u (r numbers), it has a prior
+/// It sends the direction R w̄/‖w̄‖ of its estimate (M numbers with norm 1, see
+/// [`SharedPrior::direction`]). The noisy sums of a release add these up over agents. From the mean
+/// u of all releases it computes the coefficients Rᵀ u (r numbers) and the prior
 ///
 /// m = c a Rᵀ u,   a = max(0, 1 − E‖noise‖²/‖Rᵀ u‖²),   Λ = λ I
 ///
-/// (James & Stein 1961: what is noise in a mean is taken off its length), and a Rᵀu is no longer than 1, as no mean of directions is. There is no second moment and no best point, which would cost
-/// more privacy. A mean that is all noise (a = 0) is not used.
+/// The factor a removes the noise from the length of the mean (James & Stein 1961). a Rᵀu is
+/// limited to length 1, because a mean of directions is not longer. There is no second moment and
+/// no best point, which would cost more privacy. A mean that is all noise (a = 0) is not used.
 #[derive(Clone)]
 pub struct PrivatePriorAgent {
     party: SharedPrior,
@@ -75,17 +78,18 @@ impl fmt::Debug for PrivatePriorAgent {
 }
 
 impl PrivatePriorAgent {
-    /// S: the length of a vector.
+    /// S: the norm of a vector.
     pub const NORM: f64 = 1.0;
-    /// c: the length of coefficients of which a direction was taken, as far as agents know them.
+    /// c: the length of an agent's estimated coefficients before they are reduced to a direction.
     pub const MEAN_LENGTH: f64 = 4.0;
     /// λ.
     pub const VARIANCE: f64 = 0.5;
 
-    /// An agent without observations. `map` is shared by all; `seed` feeds hyperparameter fits.
+    /// Creates an agent without observations. `map` is shared by all agents; `seed` is used by
+    /// hyperparameter fits.
     ///
     /// # Errors
-    /// As [`SharedPrior::new`], or if q is out of range or there is no agent.
+    /// As [`SharedPrior::new`], or if q is out of range or there are no agents.
     pub fn new(
         domain: Domain,
         settings: PrivatePriorSettings,
@@ -115,13 +119,13 @@ impl PrivatePriorAgent {
         &self.party
     }
 
-    /// Takes a release. One that does not fit (another shape, a number that is not finite, not newer than the last) changes
-    /// nothing, and the answer is false.
+    /// Takes a release. Returns false and changes nothing if the release is invalid: another shape,
+    /// a number that is not finite, or not newer than the last release.
     pub fn receive(&mut self, aggregate: &Aggregate) -> bool {
         self.belief.take(aggregate) && self.party.set_prior(self.prior()).is_ok()
     }
 
-    /// Rᵀ u, and its energy; `None` before the first release.
+    /// Rᵀ u and its energy; `None` before the first release.
     fn mean(&self) -> Option<(Vec<f64>, Energy)> {
         let weights = self.belief.weights()?;
         let noise_variance = self.belief.noise_variances()?[0];
@@ -133,13 +137,13 @@ impl PrivatePriorAgent {
         Some((mean, energy))
     }
 
-    /// The alignment of all agents' vectors by the releases: that of r coefficients, in which all of an honest vector is. `None` before
-    /// the first release.
+    /// The alignment of all agents' vectors, estimated from the releases. It uses the r
+    /// coefficients, which contain all of an honest vector. `None` before the first release.
     pub fn alignment(&self) -> Option<Alignment> {
         Some(self.mean()?.1.alignment(Self::NORM))
     }
 
-    /// (m, Λ), if the releases say anything.
+    /// (m, Λ), or `None` if the releases contain no signal.
     pub fn prior(&self) -> Option<WeightPrior> {
         let (mut mean, energy) = self.mean()?;
         let share = energy.signal_share();
@@ -201,7 +205,7 @@ impl Collaborator for PrivatePriorAgent {
 impl UsesHandouts for PrivatePriorAgent {
     type Handout = AggregateHandout;
 
-    /// Every release counts, also those of rounds that the agent missed.
+    /// All releases count, including those of rounds that the agent missed.
     fn take(&mut self, handout: AggregateHandout, own_id: u32) -> Vec<UpdateRejected> {
         let mut refused = Vec::new();
         for release in &handout.releases {
@@ -218,7 +222,7 @@ impl UsesHandouts for PrivatePriorAgent {
 #[derive(Clone, Debug)]
 struct Federated {
     party: SharedPriorSettings,
-    /// Thompson sampling, each alone.
+    /// Thompson sampling of agents alone.
     alone: ThompsonSettings,
     n_agents: usize,
 }
@@ -307,14 +311,14 @@ impl Released for Federated {
     }
 }
 
-/// The tables of a file that are read here, beside `[shared-prior]`.
+/// The tables that this algorithm reads besides `[shared-prior]`.
 #[derive(Deserialize)]
 struct Tables {
     #[serde(default)]
     privacy: Clipping,
 }
 
-/// The key of `[privacy]` that the length of vectors decides.
+/// The key of `[privacy]` that is fixed by the norm of the vectors.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Clipping {

@@ -1,5 +1,5 @@
-//! RGPE and TAF among agents: the model that each has of every other is that of its message, and they are weighed by how they rank the
-//! agent's own outputs. See `papers/robust-meta.md`.
+//! RGPE and TAF among agents: each agent models every other agent by its message, and weighs these
+//! models by how well they rank the agent's own outputs. See `papers/robust-meta.md`.
 
 mod options;
 
@@ -15,7 +15,11 @@ use fedbo_strategies::{
 
 use crate::{AgentSetup, Algorithm, Alone, Arm, Exchange, MessageAgent, Relayed, Role};
 
-/// The registry's entry of RGPE.
+/// Plain words for messages that contain statistics.
+pub(crate) const STATISTICS_REVEAL: &str =
+    "statistics of its results, which reveal most of the settings that it tried";
+
+/// The registry's entry for RGPE.
 pub const RGPE: Algorithm = Algorithm {
     name: "rgpe",
     summary: "agents weigh each other's models by how well they rank their own values",
@@ -28,7 +32,7 @@ pub const RGPE: Algorithm = Algorithm {
     read: options::rgpe,
 };
 
-/// The registry's entry of TAF.
+/// The registry's entry for TAF.
 pub const TAF: Algorithm = Algorithm {
     name: "taf",
     summary: "the same, with a mean of the improvements that each promises",
@@ -41,16 +45,16 @@ pub const TAF: Algorithm = Algorithm {
 #[derive(Clone, Debug)]
 struct Federated {
     rule: Rule,
-    /// r: shared functions.
+    /// r, the number of shared functions.
     rank: usize,
     terms: MessageTerms,
-    /// Expected improvement, each alone.
+    /// Expected improvement of agents alone.
     log_ei: LogEiSettings,
-    /// Thompson sampling, each alone.
+    /// Thompson sampling of agents alone.
     alone: ThompsonSettings,
 }
 
-/// The rule by which an agent weighs models and queries.
+/// The rule for weighing models and finding queries.
 #[derive(Clone, Debug)]
 enum Rule {
     Rgpe(RgpeSettings),
@@ -76,6 +80,10 @@ impl Relayed for Federated {
 
     fn messages_are(&self) -> &'static str {
         "statistics of observations"
+    }
+
+    fn messages_reveal(&self) -> &'static str {
+        STATISTICS_REVEAL
     }
 
     fn agent(

@@ -14,11 +14,12 @@ use crate::{Read, Reading, Settings, shared_prior};
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct RgpeTable {
-    /// r; default 25, or the features' number if that is less.
+    /// r; default 25, or the number of features if that is less.
     rank: Option<usize>,
-    /// S: samples of each model from which ranking losses are computed; default 500.
+    /// S: samples of each model for the ranking losses; default 500.
     samples: Option<usize>,
-    /// True if an agent is left out whose median loss is above the 95 % quantile of the own model's; default true.
+    /// True to exclude agents with a median loss above the 95 % quantile of the own model's
+    /// loss; default true.
     dilution_guard: Option<bool>,
 }
 
@@ -28,11 +29,11 @@ struct RgpeTable {
 struct TafTable {
     /// See [`RgpeTable`].
     rank: Option<usize>,
-    /// ρ: agents that rank this share of pairs otherwise, or more, have weight 0; default 0.5.
+    /// ρ: agents that misrank this share of pairs or more have weight 0; default 0.5.
     bandwidth: Option<f64>,
 }
 
-/// The tables of a file that are read here.
+/// The tables that these algorithms read.
 #[derive(Deserialize)]
 struct Tables {
     #[serde(default)]
@@ -41,7 +42,7 @@ struct Tables {
     taf: TafTable,
 }
 
-/// S at most: a query ranks so many samples of every agent.
+/// Maximum S: a query ranks this many samples of every agent.
 const N_SAMPLES_MAX: usize = 10_000;
 
 /// Reads `[rgpe]`.
@@ -78,7 +79,7 @@ pub(super) fn taf(reading: &Reading<'_>) -> Result<Read, FileError> {
     common(reading, "taf", table.rank, Rule::Taf(settings))
 }
 
-/// The settings of a rule whose table gives this rank.
+/// The settings of a rule, with the rank from its table.
 fn common(
     reading: &Reading<'_>,
     table: &str,

@@ -1,4 +1,4 @@
-//! Small agents that the tests share.
+//! Small agents shared by the tests.
 
 use std::sync::Arc;
 
@@ -43,7 +43,7 @@ pub(crate) fn small_fts(local_prob: LocalProb, agent_sampling: AgentSampling) ->
     fts_with(line(16), own(1), local_prob, agent_sampling, MESSAGE, map(1, 16))
 }
 
-/// Messages of prior draws from these senders.
+/// Receives messages of prior draws from these senders.
 pub(crate) fn with_messages(mut fts: Fts, senders: impl IntoIterator<Item = u32>) -> Fts {
     for sender in senders {
         let m = fts.map().n_features();

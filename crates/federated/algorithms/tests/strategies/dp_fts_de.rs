@@ -49,15 +49,16 @@ fn release(round: u64, content: AggregateContent) -> Aggregate {
     Aggregate { round, content, noise_std, witnesses: Vec::new() }
 }
 
-/// f̃ as the paper writes it: φ(x)·ω^(i) with the region i that x lies in.
+/// f̃ as in the paper: φ(x)·ω^(i) for the region i that contains x.
 fn piecewise(map: &FeatureMap, partition: &Partition, rows: &[Vec<f64>], unit: &[f64]) -> f64 {
     let phi = map.features(unit);
     let omega = &rows[partition.region_of(unit)];
     phi.iter().zip(omega).map(|(a, b)| a * b).sum()
 }
 
-/// On a box: the proposal is at least as good as the best of a dense cover of the box, and lies in the region that it is said
-/// to lie in, also where the best function of all peaks beyond the border of its own region.
+/// On a box, the proposal is at least as good as the best point of a dense cover of the box, and
+/// lies in its reported region. This holds also if the best function peaks beyond the border of its
+/// own region.
 #[test]
 fn the_maximum_of_a_function_with_jumps_is_found_on_its_own_side_of_the_border() {
     for (dim, n_regions) in [(1, 1), (1, 2), (1, 3), (1, 7), (2, 4), (2, 6), (3, 4)] {
@@ -77,7 +78,8 @@ fn the_maximum_of_a_function_with_jumps_is_found_on_its_own_side_of_the_border()
                 let other = piecewise(&map, &partition, &rows, unit);
                 assert!(other <= value + 1e-6, "{dim} {n_regions} {seed}: {other} > {value}");
             }
-            // The naive search over the whole cube with one region's function does cross borders, so the above can fail.
+            // A naive search over the whole cube with one region's function does cross borders, so
+            // this test can fail.
             if (dim, n_regions, seed) == (1, 2, 0) {
                 let crossed = (0..2).any(|region| {
                     let sample = WeightSpaceSample::new(&map, &rows[region]).unwrap();
@@ -107,7 +109,8 @@ fn on_a_finite_domain_the_maximum_is_the_best_of_all_points() {
     }
 }
 
-/// In a space with integers what is found is snapped, and belongs to the region of the snapped point.
+/// In a space with integers, the proposal is snapped and belongs to the region of the snapped
+/// point.
 #[test]
 fn snapped_proposals_belong_to_the_region_of_the_snapped_point() {
     let specs = [ParameterSpec::int(1, 4), ParameterSpec::float(0.0, 1.0)];
@@ -125,8 +128,8 @@ fn snapped_proposals_belong_to_the_region_of_the_snapped_point() {
     }
 }
 
-/// Weights and normaliser applied to region sums give the paper's ω^(i) = (1/q) Σ_n φ_n^(i) ω_n, formed agent by agent, for
-/// every law of the weights and at every stage of its schedule.
+/// Weights and normaliser applied to region sums give the paper's ω^(i) = (1/q) Σ_n φ_n^(i) ω_n,
+/// computed agent by agent, for every law of the weights and every stage of its schedule.
 #[test]
 fn region_sums_hold_all_that_the_papers_weighted_averages_need() {
     let (n_agents, n_regions, q) = (14_usize, 3_usize, 0.35);
@@ -206,7 +209,7 @@ fn region_sums_hold_all_that_the_papers_weighted_averages_need() {
     }
 }
 
-/// The mean over releases weighs each by discount^age over the variance of its noise.
+/// The mean over releases weighs each release by discount^age over the variance of its noise.
 #[test]
 fn a_belief_is_the_weighted_mean_of_the_releases() {
     let rows = random_rows(3, 21);
@@ -234,8 +237,8 @@ fn a_belief_is_the_weighted_mean_of_the_releases() {
     }
 }
 
-/// 1 − E‖noise‖²/‖ω‖² estimates how much of a belief is signal: near 0 for noise alone, near its value for a mixture, and it
-/// grows as a mean over releases sheds noise.
+/// 1 − E‖noise‖²/‖ω‖² estimates the share of signal in a belief: near 0 for noise alone, near the
+/// true value for a mixture. It grows as a mean over releases reduces the noise.
 #[test]
 fn the_signal_share_is_that_of_the_belief() {
     let signal: Vec<f64> = random_rows(1, 31).remove(0);
@@ -266,7 +269,7 @@ fn the_signal_share_is_that_of_the_belief() {
     }
 }
 
-/// Vectors of length C of N agents that share a direction in part.
+/// Vectors of length C of N agents that share part of their direction.
 fn vectors(n_agents: usize, length: f64, seed: u64) -> Vec<Vec<f64>> {
     let mut stream = test_stream(seed);
     let common = stream.normals(N_FEATURES);
@@ -287,8 +290,9 @@ fn weighted_sum(weights: impl Iterator<Item = f64>, vectors: &[Vec<f64>]) -> Vec
     sum
 }
 
-/// Beside the norms of the weighted means of the vectors, computed from φ agent by agent: in the mean over noise and over who takes
-/// part, ρ̂² is theirs, of each content of a release, also of a mean over releases. Without the noise's energy taken off it is more.
+/// Compares ρ̂ with the norms of the weighted means of the vectors, computed from φ agent by agent.
+/// On average over noise and over participation, ρ̂² equals theirs for each content of a release
+/// and for a mean over releases. Without subtracting the energy of the noise it is larger.
 #[test]
 fn the_alignment_is_that_of_the_vectors() {
     const N_AGENTS: usize = 60;
@@ -383,7 +387,8 @@ fn the_alignment_is_that_of_the_vectors() {
     }
 }
 
-/// Equal vectors have ρ = 1. Of releases of noise, half have ρ̂ = 0, and few more than what is said of noise alone.
+/// Equal vectors have ρ = 1. For releases of noise, half of the estimates are ρ̂ = 0, and few
+/// exceed the bound for noise alone.
 #[test]
 fn alignment_ends_at_1_and_noise_has_none() {
     let all = |sum: Vec<f64>, noise_std: f64| {
@@ -403,12 +408,14 @@ fn alignment_ends_at_1_and_noise_has_none() {
         (0..400).map(|seed| all(test_stream(3000 + seed).normals(N_FEATURES), 1.0)).collect();
     let n_zero = noise.iter().filter(|found| found.rho() <= 0.0).count();
     let n_seen = noise.iter().filter(|found| found.is_seen()).count();
-    // Chi-square with 24 degrees of freedom: below its mean in 54 %, more than two standard deviations above it in 3.6 %.
+    // Chi-square with 24 degrees of freedom: below its mean in 54 % of cases, more than two
+    // standard deviations above it in 3.6 %.
     assert!((180..250).contains(&n_zero), "{n_zero}");
     assert!((3..30).contains(&n_seen), "{n_seen}");
 }
 
-/// With [`AggregateUse::Signal`] a release of noise is hardly used, one of signal as the schedule says.
+/// With [`AggregateUse::Signal`], a release of noise is hardly used, and a release of signal is
+/// used by the schedule.
 #[test]
 fn what_says_nothing_is_not_trusted() {
     let uses = |scale: f64| {
@@ -434,7 +441,7 @@ fn what_says_nothing_is_not_trusted() {
     assert!(noise < 30 && signal > 90, "{noise} and {signal}");
 }
 
-/// Without a release, with one that says nothing, and where p_t is 1, the own posterior is sampled.
+/// The own posterior is sampled without a release, with an uninformative release, and if p_t is 1.
 #[test]
 fn without_a_release_the_own_posterior_is_sampled() {
     let mut agent_alone = agent(line(31), settings(1, 2));
@@ -457,7 +464,8 @@ fn without_a_release_the_own_posterior_is_sampled() {
     assert_eq!(source(&local), Source::Own);
 }
 
-/// 1 − p_t = 1/√t: the first query uses the release, the hundredth in one of ten cases; initial points do not count.
+/// 1 − p_t = 1/√t: the first query uses the release, the hundredth in one of ten cases. Initial
+/// points do not count.
 #[test]
 fn the_schedule_counts_queries_alone() {
     let mut agent =
@@ -522,7 +530,7 @@ fn settings_out_of_range_are_refused() {
     }
 }
 
-/// The mean is what draws scatter around, and zeros say nothing whatever the data.
+/// Draws scatter around the mean, and a zero message is uninformative for any data.
 #[test]
 fn a_message_may_hold_the_posteriors_mean_or_nothing() {
     use fedbo_strategies::Collaborator;
@@ -552,8 +560,8 @@ fn a_message_may_hold_the_posteriors_mean_or_nothing() {
     assert!(zero.iter().all(|w| *w == 0.0) && zero.len() == N_FEATURES);
 }
 
-/// Line 6 with the log expected improvement in place of a sample: before a release, and with p_t = 1, the queries are those of `log-ei`,
-/// once p_t has been drawn for; releases are followed as ever.
+/// Line 6 with the log expected improvement instead of a sample. Before a release, and with
+/// p_t = 1, the queries are those of `log-ei` after the draw for p_t. Releases are used as usual.
 #[test]
 fn own_queries_may_be_those_of_log_expected_improvement() {
     let mut of_log_ei = LogEiSettings::for_study(1, false);

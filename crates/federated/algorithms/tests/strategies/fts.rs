@@ -1,4 +1,5 @@
-//! FTS Algorithm 1 line by line: p_t, P_N, messages used and restored, stragglers, refusals.
+//! FTS Algorithm 1 line by line: p_t, P_N, messages used and restored, stragglers, refused
+//! messages.
 
 use fedbo_federated::fts::{AgentSampling, Fts};
 use fedbo_gp::{MapHash, WeightSpaceSample};
@@ -16,7 +17,7 @@ use crate::common::{AskAlone, SEED, count, initial, line, observed, own, unit_bo
 
 const NEVER_OWN: LocalProb = LocalProb::Constant(0.0);
 
-/// The number of times that each of `senders` is chosen by `n` streams; own proposals count last.
+/// Number of times that `n` streams choose each of `senders`; the last count is of own proposals.
 fn tally(fts: &Fts, senders: &[u32], n: u64) -> Vec<f64> {
     let mut counts = vec![0.0; senders.len() + 1];
     for stream in 0..n {
@@ -45,8 +46,9 @@ fn follows(counts: &[f64], probabilities: &[f64]) -> Result<(), String> {
     check_chi_squared(statistic, degrees, 1e-4)
 }
 
-/// Line 6: with p_t = 0 and one message ω the proposal is argmax φ(x)·ω: no point of a dense grid is better, and the
-/// maximizer of −ω is far worse. On a finite domain it is the best point exactly.
+/// Line 6: with p_t = 0 and one message ω the proposal is argmax φ(x)·ω: no point of a dense grid
+/// is better, and the maximizer of −ω is far worse. On a finite domain it is exactly the best
+/// point.
 #[test]
 fn a_message_proposes_the_maximizer_of_its_function() {
     for dim in [1, 2] {
@@ -80,7 +82,7 @@ fn a_message_proposes_the_maximizer_of_its_function() {
             let best = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
             let worst = values.iter().copied().fold(f64::INFINITY, f64::min);
             assert!(found >= best - 1e-9, "d = {dim}, draw {draw}: {found} < {best}");
-            assert!(worst < best - 0.5); // so that it can fail
+            assert!(worst < best - 0.5); // so that this test can fail
         }
     }
     let fts = with_messages(small_fts(NEVER_OWN, AgentSampling::Uniform), [2]);
@@ -91,7 +93,7 @@ fn a_message_proposes_the_maximizer_of_its_function() {
     assert_eq!(fts.ask_alone(&mut test_stream(0)).unwrap().unit, points.row(best));
 }
 
-/// Line 3: with p_t = 1 no stream ever uses one of the messages at hand, with p_t = 0 every stream does.
+/// Line 3: with p_t = 1 no stream uses any of the messages, with p_t = 0 every stream uses one.
 #[test]
 fn the_ends_of_p_t_are_sharp() {
     for (p, n_own) in [(1.0, 1000.0), (0.0, 0.0)] {
@@ -101,8 +103,9 @@ fn the_ends_of_p_t_are_sharp() {
     }
 }
 
-/// Line 3: over 4000 streams the share of own proposals in step t lies within 5 binomial standard errors of p_t, where t
-/// counts the steps told since the initial points, failed ones too; within the same tolerance it is not p_{t+1}.
+/// Line 3: over 4000 streams the share of own proposals in step t lies within 5 binomial standard
+/// errors of p_t, where t counts the steps told since the initial points, including failed ones.
+/// Within the same tolerance it differs from p_{t+1}.
 #[test]
 fn own_proposals_have_frequency_p_t() {
     let n = 4000.0_f64;
@@ -120,8 +123,9 @@ fn own_proposals_have_frequency_p_t() {
     }
 }
 
-/// Line 6: senders follow P_N, uniform or given, restricted to the messages at hand and renormalised (chi-square over
-/// 6000 streams at level 1e-4); the counts of one law do not pass for the other's.
+/// Line 6: senders follow P_N, uniform or given, restricted to the available messages and
+/// renormalised (chi-square over 6000 streams at level 1e-4). The counts of one law fail the test
+/// for the other law.
 #[test]
 fn senders_follow_p_n() {
     let senders = [1, 2, 4, 7];
@@ -138,8 +142,9 @@ fn senders_follow_p_n() {
     }
 }
 
-/// Section 3.1: a used message is removed when its trial is told, failed or not, and P_N renormalised; with none left the
-/// own posterior is sampled; a fresh message restores its sender.
+/// Section 3.1: a used message is removed when its trial is told, failed or not, and P_N is
+/// renormalised. If no message is left, the own posterior is sampled. A new message restores its
+/// sender.
 #[test]
 fn used_messages_are_removed_and_fresh_ones_restore_their_sender() {
     let sampling = AgentSampling::Given(vec![0.2, 0.3, 0.5]);
@@ -159,17 +164,18 @@ fn used_messages_are_removed_and_fresh_ones_restore_their_sender() {
     assert_eq!(fts.inbox().len(), 1); // an own query uses no message
 }
 
-/// Section 3.1: an agent without a message, and one that has become a straggler, has probability 0.
+/// Section 3.1: an agent without a message, or one that has become a straggler, has probability 0.
 #[test]
 fn stragglers_are_never_chosen() {
     let mut fts = with_messages(small_fts(NEVER_OWN, AgentSampling::Uniform), 0..3);
     assert!(tally(&fts, &[0, 1, 2], 500)[1] > 0.0);
     fts.forget(1);
-    fts.forget(77); // nobody
+    fts.forget(77); // unknown sender
     follows(&tally(&fts, &[0, 1, 2], 2000), &[0.5, 0.0, 0.5, 0.0]).unwrap();
 }
 
-/// Without any message, or with probability 0 for all at hand, p_t = 0 falls back to the own posterior.
+/// Without messages, or if all available ones have probability 0, p_t = 0 falls back to the own
+/// posterior.
 #[test]
 fn an_empty_inbox_falls_back_to_the_own_posterior() {
     let fts = small_fts(NEVER_OWN, AgentSampling::Uniform);
@@ -179,8 +185,8 @@ fn an_empty_inbox_falls_back_to_the_own_posterior() {
     assert_eq!(fts.ask_alone(&mut test_stream(1)).unwrap().source, Source::Own);
 }
 
-/// A message with another map's hash, another length or a number that is not finite is refused, its sender named, and the
-/// inbox keeps the older message.
+/// A message with another map's hash, another length or a number that is not finite is refused with
+/// its sender's name, and the inbox keeps the older message.
 #[test]
 fn defective_messages_are_refused_and_change_nothing() {
     let mut fts = with_messages(small_fts(NEVER_OWN, AgentSampling::Uniform), [4]);
@@ -211,8 +217,8 @@ fn defective_messages_are_refused_and_change_nothing() {
     }
 }
 
-/// A message counts as used although its maximizer was evaluated before and a random point stands in for it (section
-/// 3.1 removes what was sampled): otherwise it would be drawn for ever.
+/// A message counts as used although its maximizer was evaluated before and a random point replaces
+/// it (section 3.1 removes sampled messages). Otherwise it would be drawn forever.
 #[test]
 fn a_message_replaced_by_a_random_point_counts_as_used() {
     let mut settings = own(1);
@@ -231,7 +237,8 @@ fn a_message_replaced_by_a_random_point_counts_as_used() {
     assert!(fts.inbox().is_empty());
 }
 
-/// A finite message cannot stop its receiver, however large or small its weights: c ω is proposed for like ω.
+/// A finite message cannot stop its receiver, however large or small its weights: c ω gives the
+/// same proposal as ω.
 #[test]
 fn the_scale_of_a_message_does_not_matter() {
     let points = count(16);
@@ -256,7 +263,8 @@ fn the_scale_of_a_message_does_not_matter() {
     }
 }
 
-/// `ask` reads state only: equal streams give equal proposals, other streams others, own or from a message.
+/// `ask` only reads state: equal streams give equal proposals, own or from a message, and different
+/// streams give different ones.
 #[test]
 fn equal_streams_give_equal_proposals() {
     let fts = fts_with(
@@ -277,8 +285,9 @@ fn equal_streams_give_equal_proposals() {
     assert!(own.windows(2).all(|pair| pair[0].unit != pair[1].unit));
 }
 
-/// Line 4 with the log expected improvement in place of a sample: with p_t = 1 the queries are those of `log-ei`, once p_t has been drawn
-/// for; with p_t = 0 messages are used as ever, and where none is left the query is its own by the same rule.
+/// Line 4 with the log expected improvement instead of a sample. With p_t = 1 the queries are those
+/// of `log-ei` after the draw for p_t. With p_t = 0 messages are used as usual, and if none is left
+/// the own query follows the same rule.
 #[test]
 fn own_queries_may_be_those_of_log_expected_improvement() {
     let mut settings = LogEiSettings::for_study(2, false);

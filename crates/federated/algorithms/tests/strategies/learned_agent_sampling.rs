@@ -1,4 +1,4 @@
-//! P_N learned from the own observations.
+//! P_N learned from the agent's own observations.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::common::{AskAlone, line, observed, own};
 
 const SHARPNESS: f64 = 2.0;
 const TARGET: u32 = 0;
-/// Places of the own observations, by index of the 31 points.
+/// Locations of the own observations, by index of the 31 points.
 const PLACES: [u32; 15] = [0, 2, 4, 6, 9, 11, 13, 15, 17, 20, 22, 24, 26, 28, 30];
 
 fn value(map: &FeatureMap, weights: &[f64], x: f64) -> f64 {
@@ -21,7 +21,8 @@ fn value(map: &FeatureMap, weights: &[f64], x: f64) -> f64 {
     function.values(&Points::from_flat(1, vec![x]))[0]
 }
 
-/// An agent whose objective is e^(φ·ω) for the ω that agent 0 sends; agents 1 to 4 send unrelated functions.
+/// An agent with the objective e^(φ·ω), where agent 0 sends ω; agents 1 to 4 send unrelated
+/// functions.
 fn agent(n_observations: usize) -> (Fts, Arc<FeatureMap>) {
     let map = map(1, 40);
     let sampling = AgentSampling::Learned { sharpness: SHARPNESS };
@@ -30,7 +31,7 @@ fn agent(n_observations: usize) -> (Fts, Arc<FeatureMap>) {
     let omega = fts.inbox().get(TARGET).unwrap().to_vec();
     for place in &PLACES[..n_observations] {
         let x = f64::from(*place) / 30.0;
-        let y = value(&map, &omega, x).exp(); // other units, the same order
+        let y = value(&map, &omega, x).exp(); // other units, same order
         fts.tell(&[observed(&[x], Some(y), Source::Initial)]).unwrap();
     }
     (fts, map)
@@ -54,8 +55,9 @@ fn chi_squared(counts: &[f64], law: &[f64]) -> Result<(), String> {
     check_chi_squared(statistic, 4.0, 1e-4)
 }
 
-/// P_N[n] ∝ exp(c √t τ_n) with Kendall's τ by counting pairs, worked out here from the values (6 observations, chi-square
-/// over 5000 streams at level 1e-4); the law for half the sharpness does not pass.
+/// P_N[n] ∝ exp(c √t τ_n) with Kendall's τ by counting pairs, computed here from the values (6
+/// observations, chi-square over 5000 streams at level 1e-4). The law for half the sharpness fails
+/// the test.
 #[test]
 fn probabilities_follow_the_rank_correlation() {
     let t = 6;
@@ -91,7 +93,7 @@ fn probabilities_follow_the_rank_correlation() {
     assert!(chi_squared(&counts, &law(0.5 * SHARPNESS)).is_err());
 }
 
-/// After 15 observations the message that equals the own function has most of the probability, the others little.
+/// After 15 observations the message that equals the own function has most of the probability.
 #[test]
 fn the_own_function_is_recognised() {
     let (fts, _) = agent(15);
@@ -100,7 +102,8 @@ fn the_own_function_is_recognised() {
     assert!(counts[1..].iter().all(|c| *c < 150.0), "{counts:?}");
 }
 
-/// With 0 or 1 observations nothing is known and P_N is uniform (chi-square over 5000 streams at level 1e-4).
+/// With 0 or 1 observations there is no information and P_N is uniform (chi-square over 5000
+/// streams at level 1e-4).
 #[test]
 fn without_a_pair_of_observations_all_are_equal() {
     for n in [0, 1] {

@@ -1,4 +1,4 @@
-//! Agents of federated algorithms, by their contracts.
+//! Contract tests of the agents of federated algorithms.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests, where a panic is a failure")]
 

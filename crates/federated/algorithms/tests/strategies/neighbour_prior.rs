@@ -1,4 +1,5 @@
-//! The shared prior between neighbours: their observations count as the messages that they would have sent.
+//! The shared prior between neighbours: observations count as the messages that the neighbours
+//! would have sent.
 
 use fedbo_federated::distributed_ts::{DistributedTs, DistributedTsSettings, Query};
 use fedbo_federated::shared_prior::{NeighbourPriorAgent, SharedPriorAgent};
@@ -28,12 +29,12 @@ fn agent() -> NeighbourPriorAgent {
     agent_with(settings())
 }
 
-/// A function of an agent: a bump near (0.35, 0.6).
+/// The function of one agent: a bump near (0.35, 0.6).
 fn like(id: u32, x: &[f64]) -> f64 {
     -(x[0] - 0.35 - 0.01 * f64::from(id)).powi(2) - (x[1] - 0.6).powi(2)
 }
 
-/// Observations of `f` at n points of a neighbour.
+/// Observations of `f` at n points, reported by a neighbour.
 fn reported(sender: u32, n: usize, f: impl Fn(&[f64]) -> f64) -> Vec<Observation> {
     observed(Source::Message { sender }, u64::from(sender), n, f)
 }
@@ -48,8 +49,9 @@ fn ask(agent: &impl Strategy) -> Proposal {
     agent.ask(&Points::new(2), &mut test_stream(5)).unwrap()
 }
 
-/// Told by what each of four neighbours observed, an agent asks to the bit as one that got the messages that they would have sent: in one
-/// report or several, before it has outputs of its own and with them.
+/// An agent that was told the observations of four neighbours asks bit for bit as one that received
+/// the messages that they would have sent: in one report or several, with and without outputs of
+/// its own.
 #[test]
 fn observations_count_as_the_message_that_their_neighbour_would_have_sent() {
     let all: Vec<Vec<Observation>> = (1..=4).map(|id| reported(id, 9, |x| like(id, x))).collect();
@@ -85,8 +87,9 @@ fn observations_count_as_the_message_that_their_neighbour_would_have_sent() {
     assert!(ask(&relayed) != ask(&agent()));
 }
 
-/// Four neighbours with like functions, each in units of its own: the first query is near their maximum, and the agent's own outputs raise
-/// the trust. Pooled as if they were of one function, as in `distributed-ts`, the same observations lead elsewhere.
+/// Four neighbours with similar functions, each in units of its own: the first query is near their
+/// maximum, and the agent's own outputs raise the trust. If the same observations are pooled as if
+/// they came from one function, as in `distributed-ts`, the queries differ.
 #[test]
 fn neighbours_in_other_units_help_at_once() {
     let all: Vec<Observation> = (1..=4)
@@ -115,8 +118,9 @@ fn neighbours_in_other_units_help_at_once() {
     assert!(distance(&ask(&pooled).unit) > 0.25, "{:?}", ask(&pooled));
 }
 
-/// Neighbours whose best points are bad, at another level, lose the agent's trust, and then have no part in its queries. Those whose functions
-/// are the agent's own negated are trusted so, as they say where its maximum is.
+/// Neighbours with bad best points at another level lose the agent's trust, and then do not
+/// influence its queries. Neighbours with the agent's own function negated are trusted in the
+/// negated sense, because they show where its maximum is.
 #[test]
 fn neighbours_that_mislead_are_dropped() {
     let above = |level: f64| -> Vec<Observation> {
@@ -142,11 +146,13 @@ fn neighbours_that_mislead_are_dropped() {
     let (found, by_itself) = (ask(&agent), ask(&alone));
     assert_eq!(found.source, Source::Shared { trust_percent: 0 });
     let distance = (found.unit[0] - by_itself.unit[0]).hypot(found.unit[1] - by_itself.unit[1]);
-    // Its mixture has a second model of its own, in the others' units; their best is at a corner.
+    // Its mixture contains a second model of its own, in the others' units; their best points are
+    // at a corner.
     assert!(distance < 0.15, "{found:?} {by_itself:?}");
 }
 
-/// A failed trial of a neighbour changes nothing, and neither does a neighbour that has none but failed ones.
+/// A failed trial of a neighbour changes nothing, and neither does a neighbour with only failed
+/// trials.
 #[test]
 fn failed_trials_of_neighbours_change_nothing() {
     let mut agent = agent();
@@ -158,8 +164,9 @@ fn failed_trials_of_neighbours_change_nothing() {
     assert_eq!(ask(&agent), before);
 }
 
-/// Reports of which no model can be made, here for an input that is no number, are refused with their neighbour's name: what it said
-/// before stays, the others count, and the agent goes on. Values at the ends of floats do have a model.
+/// Reports that give no model, here because of a non-finite input, are refused with their
+/// neighbour's name. The neighbour's earlier reports are kept, the others count, and the agent
+/// continues. Values at the ends of the floating-point range do give a model.
 #[test]
 fn observations_without_a_model_are_refused_and_named() {
     let mut agent = agent();
@@ -173,7 +180,7 @@ fn observations_without_a_model_are_refused_and_named() {
     let good = reported(3, 6, |x| like(3, x));
     assert!(agent.tell_all(&[], &[huge, good].concat()).unwrap().is_empty());
     assert!(matches!(&refused[..], [ReportRejected::NoModel { sender: 1, .. }]), "{refused:?}");
-    assert!(refused[0].to_string().starts_with("nothing is learned from what agent 1"));
+    assert!(refused[0].to_string().starts_with("the reports of agent 1"));
     assert_eq!(agent.party().n_parties(), 3);
     ask(&agent);
 }

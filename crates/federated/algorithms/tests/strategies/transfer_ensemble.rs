@@ -1,4 +1,5 @@
-//! RGPE and TAF among agents: what is sent, what is taken from broadcasts, what a file says, and the controls.
+//! RGPE and TAF among agents: sent messages, received broadcasts, settings from a file, and the
+//! controls.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -42,7 +43,8 @@ fn share<P: MessageParty>(agent: &MessageAgent<P>) -> f64 {
     agent.transfer().unwrap().meta_share
 }
 
-/// Messages are those of the shared prior without a best point, level and size, before any output too; a placebo's are as long.
+/// Messages are those of the shared prior without a best point, level and size, also before any
+/// output. A placebo's messages have the same length.
 #[test]
 fn messages_are_statistics_alone() {
     for numbers in message_agents::messages_have_one_length(agent) {
@@ -51,7 +53,7 @@ fn messages_are_statistics_alone() {
     }
 }
 
-/// Before it has outputs of its own, an agent gives every other as much weight as itself.
+/// Before it has outputs of its own, an agent gives every other agent the same weight as itself.
 #[test]
 fn broadcasts_are_taken() {
     let [three, one, ..] = message_agents::broadcasts_are_taken(agent, share);
@@ -82,7 +84,7 @@ fn space() -> Space {
     Space::from_specs([("a", &unit), ("b", &unit)]).unwrap()
 }
 
-/// The settings that a file with this text gives.
+/// The settings from a file with this text.
 fn read(algorithm: &Algorithm, text: &str) -> Result<Arc<dyn Relayed>, String> {
     let file = TomlFile::from_text(Path::new("f.toml"), text);
     let space = space();
@@ -134,7 +136,7 @@ fn options_are_read_and_checked() {
     }
 }
 
-/// Agents alone use nothing and say nothing; a warm start is none of the controls.
+/// Agents alone use and send no information; a warm start is not among the controls.
 #[test]
 fn controls_use_what_they_say() {
     for name in ["rgpe", "taf"] {

@@ -1,17 +1,19 @@
-//! The objective of each agent, and the space that all of them share.
+//! The objective of each agent, and the space shared by all agents.
 
 use std::sync::Arc;
 
 use fedbo_config::{CommandKeys, FileError};
+use fedbo_federated::{Algorithm, Exchange, Role};
 use fedbo_objective::{CommandSpec, Problem, ProblemSpec};
 use fedbo_space::{Direction, Kind, Parameter, Space};
+use fedbo_study::OldSource;
 
 use super::Parts;
-use crate::checked::Objectives;
+use crate::checked::{AgentObjective, Objectives};
 use crate::file::{AgentTable, FederationFile};
 
 impl Parts<'_> {
-    /// An agent's built-in problem; none if it has a command.
+    /// An agent's built-in problem; `None` if it has a command or no objective in the file.
     pub(super) fn problem(
         &self,
         index: usize,
@@ -38,6 +40,17 @@ impl Parts<'_> {
                 Err(self.file.error(&at(key), message))
             })
         };
+        if agent.observations.is_some() {
+            let both = [("command", agent.command.is_some()), ("problem", agent.problem.is_some())];
+            if let Some((key, _)) = both.into_iter().find(|(_, given)| *given) {
+                let message = format!(
+                    "{label} has both observations and a {key}: with observations it makes no queries; remove one of them"
+                );
+                return Err(self.file.error(&at("observations"), message));
+            }
+            unused(&of_command, "command")?;
+            return unused(&of_problem, "problem").map(|()| None);
+        }
         match (&agent.command, &agent.problem) {
             (Some(_), Some(_)) => {
                 let message =
@@ -50,7 +63,8 @@ impl Parts<'_> {
             }
             (None, None) => {
                 let message = format!(
-                    "{label} has nothing to tune; give it command = [\"program\", ..] or problem = \"..\""
+                    "{label} has nothing to tune; give it command = [\"program\", ..] or problem = \"..\", or observations = \"..\", if it \
+                     only shares earlier results"
                 );
                 Err(self.file.error(&["agents", index.as_str()], message))
             }
@@ -88,6 +102,9 @@ impl Parts<'_> {
         if file.space.is_empty() {
             let mut own: Option<(usize, &Space)> = None;
             for (index, problem) in problems.iter().enumerate() {
+                if file.agents[index].observations.is_some() {
+                    continue;
+                }
                 let Some(problem) = problem else {
                     let why = match file.agents[index].command {
                         Some(_) => "runs a command",
@@ -115,7 +132,8 @@ impl Parts<'_> {
                     Some(_) => {}
                 }
             }
-            let (_, space) = own.unwrap_or_else(|| unreachable!("there is at least one agent"));
+            let (_, space) =
+                own.unwrap_or_else(|| unreachable!("at least one agent makes queries"));
             return Ok(space.clone());
         }
         let space = self.check.space(&["space"], &file.space)?;
@@ -184,7 +202,7 @@ impl Parts<'_> {
                     None => "federation.direction is not given, which means \"maximize\"".into(),
                 };
                 let message = format!(
-                    "{stands}, but problem {} of agent {:?} is one to {wanted}; set direction = \"{wanted}\"",
+                    "{stands}, but the direction of problem {} of agent {:?} is {wanted}; set direction = \"{wanted}\"",
                     problem.name(),
                     agent.name.as_deref().unwrap_or_default()
                 );
@@ -192,6 +210,55 @@ impl Parts<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Refuses earlier observations if no agent would get the message based on them.
+    pub(super) fn observations_have_an_effect(
+        &self,
+        file: &FederationFile,
+        algorithm: &Algorithm,
+        objectives: Objectives,
+    ) -> Result<(), FileError> {
+        let Some(index) = file.agents.iter().position(|agent| agent.observations.is_some()) else {
+            return Ok(());
+        };
+        let free = file.federation.as_ref().and_then(|head| head.pace.as_deref()) == Some("free");
+        let message = if objectives == Objectives::Elsewhere {
+            "observations are for federations in one process (fedbo run, Python): over a network an agent keeps its trials locally; \
+             leave it out"
+        } else if algorithm.exchange != Exchange::Relayed || algorithm.role == Role::Alone {
+            "observations are for algorithms whose agents send messages to all: fts, shared-prior, rgpe and taf; choose one, or leave \
+             it out"
+        } else if free {
+            "observations are for pace = \"rounds\": a message from before the first round soon becomes too old at a free pace; leave \
+             one of them out"
+        } else if file.agents.iter().all(|agent| agent.observations.is_some()) {
+            "every agent has observations and makes no queries; give at least one a command or problem instead"
+        } else {
+            return Ok(());
+        };
+        Err(self.file.error(&["agents", &index.to_string(), "observations"], message))
+    }
+
+    /// The earlier observations of an agent.
+    pub(super) fn observations(
+        &self,
+        index: usize,
+        agent: &AgentTable,
+        space: &Space,
+        direction: Direction,
+    ) -> Result<AgentObjective, FileError> {
+        let text = agent.observations.as_deref().unwrap_or_default();
+        let index = index.to_string();
+        let path = ["agents", index.as_str(), "observations"];
+        let source = OldSource::parse(text, self.file.folder());
+        let source = source.map_err(|expected| self.file.value_error(&path, expected))?;
+        let read = source.observations(space, direction).map_err(|why| {
+            let name = agent.name.as_deref().unwrap_or_default();
+            let message = format!("agent {name:?}: observations {:?}: {why}", source.text());
+            self.file.error(&path, message)
+        })?;
+        Ok(AgentObjective::Earlier(read.trials().collect()))
     }
 
     pub(super) fn command(
@@ -211,7 +278,7 @@ impl Parts<'_> {
     }
 }
 
-/// Bounds of a parameter that is a number.
+/// Bounds of a numeric parameter.
 fn range(parameter: &Parameter) -> Option<(f64, f64)> {
     match parameter.kind() {
         Kind::Float { low, high, .. } => Some((*low, *high)),

@@ -1,4 +1,4 @@
-//! The reports of neighbours, each taken once.
+//! The reports of neighbours, each counted once.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,25 +9,26 @@ use super::report::{Report, ReportRejected};
 /// Reports of one neighbour.
 #[derive(Clone, Debug, Default)]
 struct Sender {
-    /// Reports 0..next have come.
+    /// Reports 0..next have arrived.
     next: u64,
-    /// Later ones that overtook others.
+    /// Later reports that arrived before their predecessors.
     early: BTreeMap<u64, Report>,
-    /// Its last report has come.
+    /// True if the sender's last report has arrived.
     has_ended: bool,
 }
 
-/// Reports of all neighbours: counted, and kept until the agent uses them.
+/// Reports of all neighbours, kept until the agent uses them.
 #[derive(Clone, Debug)]
 pub(super) struct Mailbox {
     owner: u32,
     dim: usize,
-    /// The last round that any agent plays.
+    /// The last round of any agent.
     last_round: u64,
-    /// Observations that a report of round 0 may hold.
+    /// Maximum number of observations in a report of round 0.
     n_initial_max: usize,
     senders: BTreeMap<u32, Sender>,
-    /// In the order of rounds, then senders, so that what an agent is told does not depend on when it came.
+    /// Ordered by round, then sender, so that the agent's input does not depend on the order of
+    /// arrival.
     unused: BTreeMap<(u64, u32), Vec<Observation>>,
 }
 
@@ -43,23 +44,26 @@ impl Mailbox {
         }
     }
 
-    /// Lets somebody's reports in.
+    /// Accepts reports from this sender.
     pub(super) fn admit(&mut self, sender: u32) {
         self.senders.entry(sender).or_default();
     }
 
-    /// Reports of this sender that have come without a gap: the number of the next.
+    /// Number of reports of this sender that have arrived without a gap, which is the number of the
+    /// next one.
     pub(super) fn next_of(&self, sender: u32) -> u64 {
         self.senders.get(&sender).map_or(0, |sender| sender.next)
     }
 
-    /// Returns true if all that this sender observed before a round has come, or nothing more will.
+    /// Returns true if all observations that this sender made before a round have arrived, or no
+    /// more will follow.
     pub(super) fn has_all_before(&self, round: u64, sender: u32) -> bool {
         let known = self.senders.get(&sender);
         known.is_some_and(|known| known.next >= round || known.has_ended)
     }
 
-    /// Takes a report, or keeps it until those before it have come. One that has come before changes nothing.
+    /// Accepts a report, or keeps it until its predecessors have arrived. A repeated report has no
+    /// effect.
     pub(super) fn take(&mut self, report: Report) -> Vec<ReportRejected> {
         let (sender, round) = (report.sender, report.round);
         let Some(known) = self.senders.get_mut(&sender) else {
@@ -111,7 +115,7 @@ impl Mailbox {
         let mut usable = Vec::with_capacity(observations.len());
         for shared in observations {
             let reason = if shared.unit.len() != self.dim {
-                "its point has another number of coordinates than the space"
+                "its point has a different number of coordinates than the space"
             } else if !shared.unit.iter().all(|v| (0.0..=1.0).contains(v)) {
                 "its point is not in the unit cube"
             } else if shared.value.is_some_and(|value| !value.is_finite()) {
@@ -129,8 +133,8 @@ impl Mailbox {
         self.unused.insert((round, sender), usable);
     }
 
-    /// Takes out the observations that these senders reported of the rounds before this one and that are not used yet,
-    /// by round and sender.
+    /// Removes and returns the unused observations of these senders from rounds before `round`, by
+    /// round and sender.
     pub(super) fn use_before(
         &mut self,
         round: u64,
@@ -143,7 +147,7 @@ impl Mailbox {
         due
     }
 
-    /// All that is not used yet.
+    /// Removes and returns all unused observations.
     pub(super) fn use_all(&mut self) -> BTreeMap<(u64, u32), Vec<Observation>> {
         std::mem::take(&mut self.unused)
     }

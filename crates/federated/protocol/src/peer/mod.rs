@@ -1,4 +1,4 @@
-//! A peer: an agent that shares observations with neighbours on a graph and has no coordinator.
+//! A peer: an agent that shares observations with its neighbours on a graph, without a coordinator.
 
 mod mailbox;
 mod neighbourhood;
@@ -19,14 +19,16 @@ pub trait Neighbour: Strategy {
     /// The domain of its queries.
     fn domain(&self) -> &Domain;
 
-    /// Its model of its own objective.
+    /// The model of the agent's own objective.
     fn own(&self) -> &Surrogate;
 
-    /// Adds observations, each once: `all` are new to the strategy, `own` are those among them that the agent itself made, and each of a
-    /// neighbour names it by [`Source::Message`]. The neighbours whose observations cannot be used are returned.
+    /// Adds observations, each once. Returns a rejection for each neighbour with unusable ones.
+    ///
+    /// `all` are new to the strategy; `own` is the subset made by the agent itself. An observation
+    /// of a neighbour names it in [`Source::Message`].
     ///
     /// # Errors
-    /// If the surrogate cannot be conditioned; nothing is added then.
+    /// If the surrogate cannot be conditioned. Nothing is added then.
     fn tell_all(
         &mut self,
         own: &[Observation],
@@ -34,27 +36,28 @@ pub trait Neighbour: Strategy {
     ) -> Result<Vec<ReportRejected>, StrategyError>;
 }
 
-/// The condition on which a peer begins a round.
+/// The condition for the beginning of a peer's round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pace {
-    /// All its neighbours have reported the round before, as in the paper. What it queries does not depend on when
-    /// reports come.
+    /// All neighbours have reported the previous round, as in the paper. Queries do not depend on
+    /// the times of arrival.
     Synchronous {
-        /// The longest time to wait for them after its own trial, in milliseconds; `None` to wait as long as it takes.
-        /// The peer waits again for a neighbour that it went on without only when that one has caught up.
+        /// Maximum wait after the own trial, in milliseconds; `None` for no limit. After a timeout,
+        /// the peer waits for a neighbour again only once that neighbour has caught up.
         patience: Option<Tick>,
     },
-    /// Its own trial has ended. It goes on with whatever has come (beyond the paper).
+    /// The own trial has ended. The peer continues with the reports that have arrived (beyond the
+    /// paper).
     Asynchronous,
 }
 
 /// The initial points that a peer shares.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum InitialSharing {
-    /// All: they belong to D_{t,i} of its neighbours.
+    /// All of them: they belong to D_{t,i} of the neighbours.
     #[default]
     All,
-    /// The best alone, as in the authors' code.
+    /// Only the best one, as in the authors' code.
     Best,
     /// None.
     Nothing,
@@ -63,11 +66,11 @@ pub enum InitialSharing {
 /// The content of a report.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ReportContent {
-    /// The observations as they are.
+    /// The observations themselves.
     #[default]
     Observed,
-    /// The same values at points drawn uniformly from the domain: numbers of the right law that say nothing of where they are from, a
-    /// control.
+    /// The observed values at points drawn uniformly from the domain. This control keeps the
+    /// distribution of the values and removes the information about their points.
     Placebo,
 }
 
@@ -78,29 +81,29 @@ pub struct PeerPlan {
     pub id: u32,
     /// Initial points in unit-cube coordinates, evaluated before its first query.
     pub initial: Vec<Vec<f64>>,
-    /// Queries after them (T).
+    /// Number of queries after the initial points (T).
     pub n_rounds: u64,
-    /// The neighbours that it shares with.
+    /// The neighbours that the peer shares with.
     pub neighbourhood: Neighbourhood,
-    /// The condition on which its rounds begin.
+    /// The condition for the beginning of a round.
     pub pace: Pace,
-    /// The initial points that it shares.
+    /// The initial points that the peer shares.
     pub initial_sharing: InitialSharing,
-    /// The content of its reports.
+    /// The content of the peer's reports.
     pub content: ReportContent,
 }
 
-/// An event that happens to a peer.
+/// An event for a peer.
 #[derive(Clone, Debug, PartialEq)]
 pub enum PeerEvent {
-    /// A trial has ended; `None` is a failure.
+    /// A trial has ended; `None` means that it failed.
     Evaluated {
         /// Index of the trial.
         trial: u64,
         /// The value, to be maximized.
         value: Option<f64>,
     },
-    /// A report has come: late, again, or before others, it makes no difference.
+    /// A report has arrived. Late, repeated and reordered reports are allowed.
     Received(Report),
     /// Time has passed.
     Tick,
@@ -111,18 +114,19 @@ pub enum PeerEvent {
 pub enum PeerEffect {
     /// Evaluate a trial and report with [`PeerEvent::Evaluated`].
     Evaluate(Trial),
-    /// The peer's log has one more report: send it to [`Peer::recipients`], each until it has said that it came.
+    /// The peer's log has a new report. Send it to each of [`Peer::recipients`] until that
+    /// neighbour has confirmed it.
     Shared(Report),
     /// A report or a part of it is not used.
     Rejected(ReportRejected),
-    /// A round begins without the reports of these neighbours, which are late.
+    /// A round begins without the reports of late neighbours.
     WentOnWithout {
         /// The round that begins.
         round: u64,
-        /// The neighbours that are late.
+        /// The late neighbours.
         neighbours: Vec<u32>,
     },
-    /// The plan is done; nothing more will be asked for. Reports may still have to be sent.
+    /// The plan is complete; the peer requests nothing more. Reports may still have to be sent.
     Finished,
 }
 
@@ -134,8 +138,10 @@ enum State {
     Done,
 }
 
-/// The peer's state machine (Algorithm 1, one agent). With a synchronous pace without limits, equal seeds and values give equal
-/// effects, however reports travel; in general, equal seeds and events do.
+/// The state machine of a peer (Algorithm 1, one agent). Equal seeds and events give equal effects.
+///
+/// With a synchronous pace without a time limit, equal seeds and values give equal effects,
+/// regardless of the delivery of reports.
 pub struct Peer {
     plan: PeerPlan,
     strategy: Box<dyn Neighbour>,
@@ -144,19 +150,19 @@ pub struct Peer {
     seed: Seed,
     state: State,
     mailbox: Mailbox,
-    /// Own observations that the strategy has not been told, by round.
+    /// Own observations that the strategy does not have yet, by round.
     untold: BTreeMap<u64, Vec<Observation>>,
-    /// The reports that were shared, by round.
+    /// The shared reports, by round.
     log: Vec<Report>,
-    /// Neighbours that a round began without and that have not caught up.
+    /// Neighbours that missed the beginning of a round and have not caught up.
     late: BTreeSet<u32>,
 }
 
-/// Observations that a report of round 0 may hold.
+/// Maximum number of observations in a report of round 0.
 const N_INITIAL_MAX: usize = 10_000;
 
 impl Peer {
-    /// A peer that has not begun. Its draws come from `seed`, labelled by its index and the round.
+    /// A peer before its start. Its draws come from `seed`, labelled by its index and the round.
     #[must_use]
     pub fn new(strategy: Box<dyn Neighbour>, plan: PeerPlan, seed: Seed) -> Self {
         let dim = strategy.domain().dim();
@@ -190,32 +196,33 @@ impl Peer {
         self.strategy.own()
     }
 
-    /// All that it has shared: report r is that of round r.
+    /// All reports that the peer has shared; the index is the round.
     #[must_use]
     pub fn log(&self) -> &[Report] {
         &self.log
     }
 
-    /// The neighbours that are to have its log as it stands: those in the round that it is about to begin.
+    /// The neighbours that receive the current log: those in the round that the peer is about to
+    /// begin.
     #[must_use]
     pub fn recipients(&self) -> &BTreeSet<u32> {
         self.plan.neighbourhood.at(self.log.len() as u64)
     }
 
-    /// The number of reports of a neighbour that have come without a gap. The neighbour is told it, so that it goes on
-    /// from there.
+    /// The number of reports of a neighbour that have arrived without a gap. The neighbour learns
+    /// this number and continues from there.
     #[must_use]
     pub fn received_from(&self, neighbour: u32) -> u64 {
         self.mailbox.next_of(neighbour)
     }
 
-    /// Returns true if its plan is done.
+    /// Returns true if the plan is complete.
     #[must_use]
     pub fn is_finished(&self) -> bool {
         matches!(self.state, State::Done)
     }
 
-    /// The time at which its patience ends, so that [`PeerEvent::Tick`] has something to do.
+    /// The instant at which the peer's patience ends and [`PeerEvent::Tick`] has an effect.
     #[must_use]
     pub fn deadline(&self) -> Option<Tick> {
         match (self.plan.pace, &self.state) {
@@ -226,10 +233,10 @@ impl Peer {
         }
     }
 
-    /// Begins: the first initial point, or the first round if there is none.
+    /// Starts with the first initial point, or with the first round if there is none.
     ///
     /// # Errors
-    /// If it has begun already or its query cannot be found.
+    /// If the peer has already started, or its query cannot be computed.
     pub fn start(&mut self, now: Tick) -> Result<Vec<PeerEffect>, AgentError> {
         match self.state {
             State::Idle => self.after_trial(0, now),
@@ -237,10 +244,10 @@ impl Peer {
         }
     }
 
-    /// Takes one event.
+    /// Handles one event.
     ///
     /// # Errors
-    /// If a result is of no running trial, or the strategy fails.
+    /// If a result does not belong to the running trial, or the strategy fails.
     pub fn handle(&mut self, event: PeerEvent, now: Tick) -> Result<Vec<PeerEffect>, AgentError> {
         match (event, &self.state) {
             (PeerEvent::Received(report), _) => {
@@ -266,7 +273,8 @@ impl Peer {
         }
     }
 
-    /// The next initial point; or the round's report, and the next round if it may begin.
+    /// Returns the next initial point. If none is left, shares the round's report, and begins the
+    /// next round if it may begin.
     fn after_trial(&mut self, round: u64, now: Tick) -> Result<Vec<PeerEffect>, AgentError> {
         if let Some(unit) = self.initial.pop_front() {
             return Ok(vec![self.evaluate(0, unit, Source::Initial)]);
@@ -284,7 +292,7 @@ impl Peer {
         Ok(effects)
     }
 
-    /// The report of a round, with the observations that are shared.
+    /// The report of a round, with the observations to share.
     fn report(&self, round: u64) -> Report {
         let observed = self.untold.get(&round).map_or(&[][..], Vec::as_slice);
         let value = |observation: &&Observation| observation.value;
@@ -316,7 +324,7 @@ impl Peer {
         }
     }
 
-    /// Begins the round that is waited for, if it may begin.
+    /// Begins the next round if its condition holds.
     fn proceed(&mut self, now: Tick) -> Result<Vec<PeerEffect>, AgentError> {
         let State::Waiting { for_round, since } = self.state else {
             return Ok(Vec::new());
@@ -344,7 +352,8 @@ impl Peer {
         Ok(effects)
     }
 
-    /// Lines 8 to 11: the posterior on D_{t,i}, a function drawn from it, and its maximizer.
+    /// Lines 8 to 11: the posterior given D_{t,i}, a function drawn from it, and the maximizer of
+    /// this function.
     fn begin_round(&mut self, round: u64) -> Result<Vec<PeerEffect>, AgentError> {
         let rejected = self.learn(round)?.into_iter();
         let mut effects: Vec<PeerEffect> = rejected.map(PeerEffect::Rejected).collect();
@@ -357,7 +366,7 @@ impl Peer {
         Ok(effects)
     }
 
-    /// Tells the strategy what is new, in the order of rounds and agents: line 15.
+    /// Tells the strategy the new observations, in the order of rounds and agents (line 15).
     fn learn(&mut self, round: u64) -> Result<Vec<ReportRejected>, AgentError> {
         let mut new = match self.plan.pace {
             Pace::Synchronous { .. } => {

@@ -1,15 +1,16 @@
-//! The neighbours that a peer shares with, round by round.
+//! The neighbours that a peer shares with in each round.
 
 use std::collections::BTreeSet;
 
-/// A peer's neighbours in every round: a graph that changes with time, as one of its agents sees it.
+/// A peer's neighbours in every round: one agent's view of a graph that changes with time.
 ///
-/// Edges are those of the paper's N(i), with a time: to begin round t an agent uses what its neighbours *of that round* observed in
-/// the rounds before, and it sends its reports to the neighbours of the round that it is about to begin. So somebody who becomes a
-/// neighbour gets all of the past, and what was received stays known when an edge ends.
+/// Edges are those of the paper's N(i), with a time. To begin round t, an agent uses the earlier
+/// observations of its neighbours *of that round*. It sends its reports to the neighbours of the
+/// round that it is about to begin. A new neighbour therefore gets all earlier reports, and reports
+/// stay known after an edge ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Neighbourhood {
-    /// From this round on, these; in ascending order of rounds, the first from round 0.
+    /// Neighbours from a round on, in ascending order of rounds, the first from round 0.
     spans: Vec<(u64, BTreeSet<u32>)>,
 }
 
@@ -20,7 +21,8 @@ impl Neighbourhood {
         Self { spans: vec![(0, neighbours.into_iter().collect())] }
     }
 
-    /// With other neighbours from a round on. A round at or before the last change replaces what was said of it.
+    /// Sets other neighbours from a round on, and discards earlier settings for this and later
+    /// rounds.
     #[must_use]
     pub fn from_round(mut self, round: u64, neighbours: impl IntoIterator<Item = u32>) -> Self {
         self.spans.retain(|(from, _)| *from < round);
@@ -28,7 +30,7 @@ impl Neighbourhood {
         self
     }
 
-    /// Those of a round.
+    /// The neighbours of a round.
     #[must_use]
     pub fn at(&self, round: u64) -> &BTreeSet<u32> {
         static NONE: BTreeSet<u32> = BTreeSet::new();
@@ -36,7 +38,7 @@ impl Neighbourhood {
         span.map_or(&NONE, |(_, neighbours)| neighbours)
     }
 
-    /// Those of this round or one before it.
+    /// All neighbours of this round or an earlier one.
     #[must_use]
     pub fn up_to(&self, round: u64) -> BTreeSet<u32> {
         let begun = self.spans.iter().filter(|(from, _)| *from <= round);
@@ -44,7 +46,7 @@ impl Neighbourhood {
         all.copied().collect()
     }
 
-    /// Those of any round.
+    /// All neighbours of any round.
     #[must_use]
     pub fn ever(&self) -> BTreeSet<u32> {
         self.up_to(u64::MAX)

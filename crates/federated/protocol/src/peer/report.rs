@@ -1,25 +1,26 @@
-//! The report of a round from a peer to its neighbours.
+//! A peer's report of a round to its neighbours.
 
 use std::fmt;
 
-/// A peer's observations of one round, on their way to its neighbours (Algorithm 1 line 13). Observations are raw:
-/// nothing here is private.
+/// A peer's observations of one round, sent to its neighbours (Algorithm 1 line 13). Observations
+/// are raw: reports are not private.
 ///
-/// A peer makes one report a round, in order and without gaps, from round 0, its initial points. So the round is also the
-/// report's number in its sender's log, and a receiver that counts reports takes each exactly once.
+/// A peer makes one report per round, in order and without gaps, from round 0, its initial points.
+/// The round is therefore also the report's number in the sender's log, and a receiver that counts
+/// reports uses each exactly once.
 #[derive(Clone, PartialEq)]
 pub struct Report {
     /// Index of the sender.
     pub sender: u32,
     /// The round, which is also the report's number.
     pub round: u64,
-    /// The observations that are shared: one, or in round 0 as many as the sender shares of its initial points.
+    /// The shared observations: one, or in round 0 those of the shared initial points.
     pub observations: Vec<Shared>,
     /// True if this is the sender's last report.
     pub is_last: bool,
 }
 
-/// An observation that is shared.
+/// A shared observation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Shared {
     /// Coordinates in `[0,1]^d`.
@@ -29,7 +30,7 @@ pub struct Shared {
 }
 
 impl fmt::Debug for Report {
-    /// Prints numbers of things only: observations stay out of logs.
+    /// Prints counts only: observations stay out of logs.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
@@ -45,56 +46,59 @@ impl fmt::Debug for Report {
 /// The reason why a report, or an observation in it, is not used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReportRejected {
-    /// The sender is no neighbour, and is none in any other round.
-    #[error("agent {sender} is no neighbour of agent {receiver}")]
+    /// The sender is not a neighbour in any round.
+    #[error("agent {sender} is not a neighbour of agent {receiver}")]
     Stranger {
         /// The sender.
         sender: u32,
         /// The receiver.
         receiver: u32,
     },
-    /// The round is beyond all that any agent plays.
+    /// The round is after the last round of any agent.
     #[error("agent {sender} reports round {round}; rounds end at {last}")]
     BeyondTheEnd {
         /// The sender.
         sender: u32,
-        /// The round that it names.
+        /// Round of the report.
         round: u64,
         /// The last round.
         last: u64,
     },
-    /// The sender had said that a report was its last.
+    /// The sender has already sent its last report.
     #[error("agent {sender} reports round {round} after its last one")]
     AfterTheLast {
         /// The sender.
         sender: u32,
-        /// The round that it names.
+        /// Round of the report.
         round: u64,
     },
-    /// The report holds more observations than a round has. None of it is used, the round counts as reported.
+    /// The report holds more observations than a round has. It is not used, but the round counts as
+    /// reported.
     #[error("agent {sender} reports {found} observations of round {round}, at most {most}")]
     TooMany {
         /// The sender.
         sender: u32,
-        /// Its round.
+        /// Round of the report.
         round: u64,
-        /// Observations in it.
+        /// Number of observations in the report.
         found: usize,
-        /// Observations that it may have.
+        /// Maximum number of observations.
         most: usize,
     },
-    /// A point is not in the unit cube of the space, or a value is not finite. This observation is not used.
-    #[error("agent {sender} reports an observation of round {round} that cannot be one: {reason}")]
+    /// A point is not in the unit cube of the space, or a value is not finite. The observation is
+    /// not used.
+    #[error("agent {sender} reports an invalid observation of round {round}: {reason}")]
     NoObservation {
         /// The sender.
         sender: u32,
-        /// Its round.
+        /// Round of the report.
         round: u64,
         /// The reason.
         reason: &'static str,
     },
-    /// No model can be made of all that the sender has reported. What was learned from it before stays, and its next report is tried again.
-    #[error("nothing is learned from what agent {sender} has reported: {reason}")]
+    /// No model fits all reports of the sender. Earlier knowledge from it stays, and its next
+    /// report is tried again.
+    #[error("the reports of agent {sender} are not used: {reason}")]
     NoModel {
         /// The sender.
         sender: u32,

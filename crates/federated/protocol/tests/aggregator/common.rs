@@ -1,5 +1,5 @@
-//! A mechanism that counts, and a strategy that sends one-hot vectors: what a release holds then tells which vectors it was
-//! made of.
+//! A mechanism that counts, and a strategy that sends one-hot vectors, so that the content of a
+//! release identifies its vectors.
 
 use std::sync::Arc;
 
@@ -20,13 +20,13 @@ use fedbo_streams::{Purpose, Seed, Stream};
 
 pub(crate) type Effects = Vec<Effect<AggregateHandout>>;
 
-/// Sums vectors as they are. Its releases also hold how many rounds were opened before, so that a release that is computed
-/// again differs from the first.
+/// Sums vectors unchanged. Its releases also contain the number of opened rounds, so that a
+/// recomputed release differs from the first one.
 #[derive(Debug)]
 pub(crate) struct Counting {
     pub(crate) n_slots: u32,
     pub(crate) n_features: usize,
-    /// Rounds that were opened, in order; begins with as many zeros as the test likes.
+    /// Opened rounds, in order, after an arbitrary number of initial zeros.
     pub(crate) opened: Vec<u64>,
 }
 
@@ -45,7 +45,7 @@ pub(crate) fn event() -> PrivacyEvent {
 }
 
 impl RoundMechanism for Counting {
-    /// The round, and the sums.
+    /// The round and the sums.
     type Round = (u64, Vec<f64>);
 
     fn n_slots(&self) -> u32 {
@@ -103,12 +103,12 @@ pub(crate) fn map_hash() -> MapHash {
     MapHash([3; 32])
 }
 
-/// A vector of M = 4 with `first` in front.
+/// A vector with M = 4 that starts with `first`.
 pub(crate) fn update(sender: u32, round: u64, first: f64) -> AgentUpdate {
     AgentUpdate { sender, round, map: map_hash(), weights: vec![first, 1.0, 0.0, 0.0].into() }
 }
 
-/// Three slots, M = 4, begun at time 0 and with its first question not answered yet.
+/// Three slots, M = 4, started at time 0, with the first request unanswered.
 pub(crate) fn aggregator(
     schedule: ReleaseSchedule,
     instants: Option<Instants>,
@@ -123,7 +123,7 @@ pub(crate) fn every_round(n_releases: u64) -> ReleaseSchedule {
     ReleaseSchedule::new(n_releases, 1, 0).unwrap()
 }
 
-/// The only effect, which must be a commit of this round: its bytes.
+/// The bytes of the only effect, which must be a commit of this round.
 pub(crate) fn commit(effects: &Effects, of_round: u64) -> Arc<[u8]> {
     match effects.as_slice() {
         [Effect::Commit { round, bytes, .. }] if *round == of_round => Arc::clone(bytes),
@@ -147,7 +147,7 @@ pub(crate) fn refusal(effects: &Effects) -> UpdateRejected {
     }
 }
 
-/// The numbers of the only release of a handout.
+/// The numbers of a handout's only release.
 pub(crate) fn total(handout: &AggregateHandout) -> Vec<f64> {
     match handout.releases.as_slice() {
         [release] => match &release.aggregate.content {
@@ -158,8 +158,8 @@ pub(crate) fn total(handout: &AggregateHandout) -> Vec<f64> {
     }
 }
 
-/// Sends, for the round that it has heard of last, a vector that is 1 at a place of its own and 0 elsewhere; keeps the
-/// releases that it was given.
+/// Sends vectors for the last round that it knows, each with a 1 at its own place and 0 elsewhere.
+/// Stores the releases that it receives.
 #[derive(Clone, Debug)]
 pub(crate) struct OneHot {
     slot: u32,
@@ -188,13 +188,14 @@ impl OneHot {
         }
     }
 
-    /// The index at which the vector of a slot for a round is 1.
+    /// The index of the 1 in a slot's vector of a round.
     pub(crate) fn place(slot: u32, n_slots: u32, round: u64) -> usize {
         usize::try_from(round * u64::from(n_slots)).unwrap() + slot as usize
     }
 }
 
-/// The feature map of [`OneHot`]. Vectors have another length than it has features: the aggregator looks at hashes only.
+/// The feature map of [`OneHot`]. Its number of features differs from the length of vectors,
+/// because the aggregator checks hashes only.
 pub(crate) fn shared_map() -> Arc<FeatureMap> {
     let description = FeatureDescription::random(2, 1, LengthscaleLaw::Fixed(0.2));
     let mut stream = Seed::new(1).stream(Purpose::SharedFeatures, 0, 0);

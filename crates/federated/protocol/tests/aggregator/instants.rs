@@ -1,12 +1,12 @@
-//! Tests of instants: deadlines of vectors, and set instants of releases (INV-9).
+//! Tests of instants: deadlines of vectors and set instants of releases (INV-9).
 
 use fedbo_protocol::{Aggregator, Coordinator, Effect, Instants, ReleaseSchedule, UpdateRejected};
 
-use crate::common::{
+use crate::aggregator::common::{
     Counting, aggregator, commit, every_round, handout, period, refusal, total, update,
 };
 
-/// Vectors up to 60, handouts at 100, 200, …
+/// Vectors until 60, handouts at 100, 200, …
 fn begun() -> Aggregator<Counting> {
     let mut aggregator = aggregator(every_round(9), period(60, 100));
     assert_eq!(aggregator.deadline(), None); // waits for the store
@@ -15,17 +15,18 @@ fn begun() -> Aggregator<Counting> {
     aggregator
 }
 
-/// A round closes at its deadline with who is there, and is handed out at the set instant, not before.
+/// A round closes at its deadline with the vectors that have arrived, and is handed out at the set
+/// instant, not before.
 #[test]
 fn a_round_closes_at_its_deadline_and_leaves_at_its_instant() {
     let mut aggregator = begun();
     aggregator.receive(update(1, 0, 4.0), 59);
     assert_eq!(aggregator.tick(59), []);
-    assert_eq!(aggregator.idle(59), []); // a set instant is for everybody
+    assert_eq!(aggregator.idle(59), []); // ignored, because the round has set instants
     commit(&aggregator.tick(60), 0);
     assert_eq!(aggregator.deadline(), None); // waits for the commit
     assert_eq!(aggregator.tick(61), []);
-    assert_eq!(aggregator.committed(0, 70).unwrap(), []); // durable, and not due
+    assert_eq!(aggregator.committed(0, 70).unwrap(), []); // durable but not due
     assert_eq!(aggregator.deadline(), Some(100));
     assert_eq!(aggregator.tick(99), []);
     let effects = aggregator.tick(100);
@@ -34,7 +35,7 @@ fn a_round_closes_at_its_deadline_and_leaves_at_its_instant() {
     assert_eq!(aggregator.deadline(), Some(160));
 }
 
-/// Everybody came at once: the release is made and durable, and still waits.
+/// If all vectors arrive at once, the release is made and durable, and still waits.
 #[test]
 fn a_round_that_is_complete_early_leaves_at_its_instant() {
     let mut aggregator = begun();
@@ -48,7 +49,8 @@ fn a_round_that_is_complete_early_leaves_at_its_instant() {
     assert_eq!(handout(&aggregator.tick(100)).round, 1);
 }
 
-/// A commit that takes longer than the round delays the handout, and the next round begins with it.
+/// A commit that takes longer than the round delays the handout; the next round begins with the
+/// handout.
 #[test]
 fn a_late_commit_delays_the_round() {
     let mut aggregator = begun();
@@ -60,7 +62,7 @@ fn a_late_commit_delays_the_round() {
     assert_eq!(aggregator.deadline(), Some(210));
 }
 
-/// A vector at the deadline is late even where nobody has called `tick`; the round closes first.
+/// A vector at the deadline is late even without a call of `tick`; the round closes first.
 #[test]
 fn a_vector_at_the_deadline_is_late() {
     let mut aggregator = begun();
@@ -75,7 +77,7 @@ fn a_vector_at_the_deadline_is_late() {
     assert_eq!(effects[2..], [Effect::Refuse(late)]);
 }
 
-/// A stored release waits for its instant as a new one does.
+/// A stored release waits for its instant like a new one.
 #[test]
 fn a_stored_release_leaves_at_its_instant() {
     let mut first = begun();
@@ -107,7 +109,7 @@ fn silent_rounds_end_at_their_instant() {
     assert_eq!((next.round, next.releases.len(), next.collects), (2, 0, false));
 }
 
-/// Instants out of order are refused; those at the end of time do no harm.
+/// Instants out of order are refused; instants at the end of the time range do no harm.
 #[test]
 fn impossible_instants_are_refused() {
     assert!(Instants::new(0, 10).is_err() && Instants::new(11, 10).is_err());
@@ -118,7 +120,7 @@ fn impossible_instants_are_refused() {
     commit(&aggregator.tick(u64::MAX), 0);
 }
 
-/// After a crash a coordinator begins with the last stored round, and goes on with the one after it.
+/// After a crash a coordinator begins with the last stored round, and continues with the next one.
 #[test]
 fn a_coordinator_begins_where_the_last_one_ended() {
     let mut first = begun();
@@ -128,7 +130,7 @@ fn a_coordinator_begins_where_the_last_one_ended() {
     let fresh = Aggregator::new(
         Counting::new(3, 4),
         every_round(9),
-        crate::common::map_hash(),
+        crate::aggregator::common::map_hash(),
         period(60, 100),
     );
     let mut second = fresh.from_round(1);

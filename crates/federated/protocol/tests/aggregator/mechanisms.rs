@@ -1,4 +1,4 @@
-//! The mechanisms in an aggregator: what they release, what it costs, and what they read back.
+//! The mechanisms in an aggregator: their releases, costs and stored bytes.
 
 use fedbo_privacy::accounting::{NoiseMultiplier, PrivacyEvent, SamplingRate};
 use fedbo_privacy::mechanism::{
@@ -11,7 +11,7 @@ use fedbo_protocol::{
 };
 use fedbo_protocol::{Aggregate, AggregateContent};
 
-use crate::common::{commit, handout, map_hash};
+use crate::aggregator::common::{commit, handout, map_hash};
 
 const N: u32 = 5;
 const P: u32 = 2;
@@ -22,7 +22,8 @@ fn schedule() -> ReleaseSchedule {
     ReleaseSchedule::new(9, 1, 2).unwrap()
 }
 
-/// With noise of a millionth of the clipping norm and everybody sampled, a release is the sum of clipped vectors.
+/// A mechanism that samples all slots. With a small multiplier, a release is almost the sum of the
+/// clipped vectors.
 fn mechanism(noise_multiplier: f64) -> Mechanism {
     Mechanism::new(MechanismSettings {
         n_slots: N,
@@ -43,7 +44,7 @@ fn update(sender: u32, round: u64, weights: Vec<f64>) -> AgentUpdate {
     AgentUpdate { sender, round, map: map_hash(), weights: weights.into() }
 }
 
-/// The vectors of the slots who send one: (1, 0, 0), not a number, nothing, (0, 0, 40), (0, 2, 0).
+/// The vectors of the slots: (1, 0, 0), not finite, none, (0, 0, 40), (0, 2, 0).
 fn vectors() -> [Option<Vec<f64>>; 5] {
     [
         Some(vec![1.0, 0.0, 0.0]),
@@ -54,7 +55,7 @@ fn vectors() -> [Option<Vec<f64>>; 5] {
     ]
 }
 
-/// Plays the current round and gives its bytes, its cost and the handout after it.
+/// Plays the current round; returns its bytes, its cost and the handout after it.
 fn play<M: RoundMechanism>(
     aggregator: &mut Aggregator<M>,
     vectors: &[Option<Vec<f64>>],
@@ -88,8 +89,8 @@ fn assert_near(found: &[f64], expected: &[f64], tolerance: f64) {
     }
 }
 
-/// Regions first, then one total, as the schedule says: slot n adds to region n mod P; vectors are clipped at S/√P = 10; one
-/// that is not finite or did not come adds nothing.
+/// Regions first, then one total, as scheduled: slot n adds to region n mod P. Vectors are clipped
+/// at S/√P = 10. A vector that is missing or not finite adds nothing.
 #[test]
 fn the_lattice_releases_sums_of_regions_then_a_total() {
     let mut aggregator = Aggregator::new(simulated(1e-3), schedule(), map_hash(), None);
@@ -113,7 +114,7 @@ fn the_lattice_releases_sums_of_regions_then_a_total() {
     }
 }
 
-/// INV-3: with nobody there the bytes are as many, and the numbers noise alone.
+/// INV-3: without any vector the release has the same size, and its numbers are only noise.
 #[test]
 fn a_round_without_vectors_releases_noise_in_the_same_size() {
     let mut crowd = Aggregator::new(simulated(1.0), schedule(), map_hash(), None);
@@ -132,8 +133,8 @@ fn a_round_without_vectors_releases_noise_in_the_same_size() {
     }
 }
 
-/// INV-10: a release costs its event where the noise is secure, and has none where it comes from a seed. Two secure rounds
-/// with the same vectors differ.
+/// INV-10: a release has a cost event if its noise is secure, and none if the noise comes from a
+/// seed. Two secure rounds with the same vectors differ.
 #[test]
 fn only_secure_noise_has_a_price() {
     let secure = || LatticeRounds::new(mechanism(1.0), schedule(), SecureNoise::new());
@@ -145,7 +146,7 @@ fn only_secure_noise_has_a_price() {
     let mut simulation = Aggregator::new(simulated(1.0), schedule(), map_hash(), None);
     let (simulated_bytes, event, _) = play(&mut simulation, &vectors());
     assert_eq!(event, None);
-    // And neither reads the other's.
+    // Neither reads the other's bytes.
     assert!(
         secure().restore(0, &bytes).is_ok() && simulated(1.0).restore(0, &simulated_bytes).is_ok()
     );
@@ -153,7 +154,8 @@ fn only_secure_noise_has_a_price() {
     assert!(simulated(1.0).restore(0, &bytes).is_err());
 }
 
-/// Bytes of another round, another shape or other settings, cut or lengthened: an error each.
+/// Bytes of another round, another shape or other settings are errors, as are truncated or extended
+/// bytes.
 #[test]
 fn the_lattice_reads_its_own_releases_only() {
     let mut aggregator = Aggregator::new(simulated(1.0), schedule(), map_hash(), None);
@@ -183,15 +185,16 @@ fn paper_mechanism(noise_multiplier: f64) -> PaperMechanism {
     .unwrap()
 }
 
-/// Region 0 hears slot 0 alone in round 0 and everybody later, region 1 always everybody.
+/// Region 0 weights only slot 0 in round 0 and all slots equally later; region 1 always weights all
+/// slots equally.
 fn weights(round: u64) -> Vec<Vec<f64>> {
     let everybody = vec![0.2; 5];
     let first = vec![1.0, 0.0, 0.0, 0.0, 0.0];
     vec![if round == 0 { first } else { everybody.clone() }, everybody]
 }
 
-/// The paper's mechanism without noise gives the weighted averages of clipped vectors, with the weights of the round, and
-/// costs nothing that could be counted.
+/// The paper's mechanism without noise returns the weighted averages of clipped vectors, with the
+/// weights of the round, and has no cost event.
 #[test]
 fn the_paper_releases_weighted_averages() {
     let rounds = PaperRounds::new(paper_mechanism(0.0), weights, SecureNoise::new());
@@ -207,7 +210,8 @@ fn the_paper_releases_weighted_averages() {
     }
 }
 
-/// With noise it costs the paper's event where the noise is secure; its standard deviation is z φ_max S / q.
+/// With noise the cost is the paper's event if the noise is secure. The standard deviation is z
+/// φ_max S / q.
 #[test]
 fn the_papers_noise_is_announced() {
     let rounds = PaperRounds::new(paper_mechanism(0.5), weights, SecureNoise::new());
@@ -223,7 +227,7 @@ fn the_papers_noise_is_announced() {
     assert_eq!(play(&mut aggregator, &vectors()).1, None);
 }
 
-/// Weights that are no averages end the session when the round begins, not when it closes.
+/// Weights that are not averages end the session at the beginning of the round, not at its end.
 #[test]
 fn wrong_weights_are_an_error_before_a_vector_is_taken() {
     let wrong = |_round| vec![vec![0.5; 5], vec![0.2; 5]];

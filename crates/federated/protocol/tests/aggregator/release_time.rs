@@ -1,4 +1,4 @@
-//! The time at which releases leave does not depend on vectors or on who is sampled (INV-4, INV-5, INV-9).
+//! The release time does not depend on vectors or on the sample (INV-4, INV-5, INV-9).
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -12,7 +12,7 @@ use fedbo_protocol::{
 use fedbo_streams::Stream;
 use fedbo_testkit::test_stream;
 
-use crate::common::map_hash;
+use crate::aggregator::common::map_hash;
 
 const COLLECT: Tick = 60;
 const PERIOD: Tick = 100;
@@ -35,7 +35,7 @@ fn rounds(n_slots: u32, n_features: u32, rate: f64) -> LatticeRounds<SecureNoise
     LatticeRounds::new(mechanism, schedule, SecureNoise::new())
 }
 
-/// A vector that an adversary may like: hostile ones take each path that there might be.
+/// A vector of one of eight kinds. Hostile kinds exercise every possible code path.
 fn vector(kind: usize, n_features: usize, luck: &mut Stream) -> Vec<f64> {
     let norm = 1.1 * (n_features as f64).sqrt();
     match kind {
@@ -49,7 +49,7 @@ fn vector(kind: usize, n_features: usize, luck: &mut Stream) -> Vec<f64> {
             vector
         }
         5 => {
-            // At the clip, or an ulp beyond.
+            // At the clipping norm, or one ulp above.
             let mut vector = vec![0.0; n_features];
             vector[luck.below(n_features)] =
                 if luck.bernoulli(0.5) { norm } else { norm.next_up() };
@@ -60,14 +60,16 @@ fn vector(kind: usize, n_features: usize, luck: &mut Stream) -> Vec<f64> {
     }
 }
 
-/// Rounds of the mechanism in virtual time, some vectors missing, others late: each closes when all have come or at its deadline,
-/// and leaves at its set instant, whatever they hold and whoever is sampled.
+/// Rounds of the mechanism in virtual time, with some vectors missing and others late. Each round
+/// closes when all vectors have arrived or at its deadline, and leaves at its set instant,
+/// regardless of vectors and sample.
 fn leaves_at_its_instant(n_rounds: u64) {
     const N: u32 = 3;
     const M: u32 = 4;
     let instants = Some(Instants::new(COLLECT, PERIOD).unwrap());
     let schedule = ReleaseSchedule::new(n_rounds, 1, 0).unwrap();
-    // Half of the slots are sampled: nobody knows whether a vector counted, and no time tells.
+    // Half of the slots are sampled: it is secret whether a vector counted, and the time must not
+    // reveal it.
     let mut aggregator = Aggregator::new(rounds(N, M, 0.5), schedule, map_hash(), instants);
     let mut luck = test_stream(1);
     let mut began = 7;
@@ -85,7 +87,7 @@ fn leaves_at_its_instant(n_rounds: u64) {
             let update = AgentUpdate { sender, round, map, weights: weights.into() };
             if *time < COLLECT || committed {
                 let effects = aggregator.receive(update, began + time);
-                // Nothing is said of a vector but that its round is over.
+                // The only possible answer to a vector is that its round is over.
                 let closes = n_in_time == N as usize && sender + 1 == N;
                 match effects.as_slice() {
                     [] => assert!(!closes),
@@ -118,8 +120,8 @@ fn leaves_at_its_instant(n_rounds: u64) {
     }
 }
 
-/// Correlation of the ranks of times with what the adversary chose, and of how many pairs: an interruption of the process, which
-/// is no property of contents, is one rank among many.
+/// Rank correlation of times with the adversary's choice, and the number of pairs. Ranks limit the
+/// weight of interruptions of the process, which do not depend on the contents.
 fn correlation(of: &[Vec<f64>; 2]) -> (f64, usize) {
     let mut pairs: Vec<(f64, f64)> = Vec::new();
     for (choice, times) in [0.0, 1.0].into_iter().zip(of) {
@@ -140,8 +142,9 @@ fn correlation(of: &[Vec<f64>; 2]) -> (f64, usize) {
     (covariance / (xx * yy).sqrt(), ranked.len())
 }
 
-/// Seconds from the last vector to the bytes of the release, when all vectors are zero and when they are hostile, in random
-/// order, so that what drifts on the machine is the same for both. `work` is done within the time.
+/// Seconds from the last vector to the bytes of the release, for zero vectors and for hostile
+/// vectors. The order is random, so that drift of the machine affects both equally. `work` runs
+/// within the measured time.
 #[expect(clippy::disallowed_methods, reason = "time is what is measured here")]
 fn closings(n: usize, work: impl Fn(usize)) -> [Vec<f64>; 2] {
     const N: u32 = 20;
@@ -149,7 +152,8 @@ fn closings(n: usize, work: impl Fn(usize)) -> [Vec<f64>; 2] {
     const POOL: usize = 50;
     let mut rounds = rounds(N, M, 0.5);
     let mut luck = test_stream(2);
-    // Made before, and copied to one place, whole or masked to zeros: nothing that is done in a round differs but the numbers.
+    // Vectors are generated beforehand and copied to one place, unchanged or masked to zeros: only
+    // the numbers differ between rounds.
     let pool: Vec<Vec<Vec<f64>>> = (0..POOL)
         .map(|_| {
             let vectors = (0..N).map(|_| {
@@ -193,7 +197,7 @@ fn is_uncorrelated(times: &[Vec<f64>; 2]) -> Result<(), String> {
 fn times_tell_nothing(n: usize) {
     let times = closings(n, |_| {});
     is_uncorrelated(&times).unwrap();
-    // It can fail: a tenth of the usual time more for the one choice is seen.
+    // The check can fail: it detects a tenth of the usual time added to one choice.
     let mut usual = times.concat();
     usual.sort_by(f64::total_cmp);
     let tenth = 0.1 * usual[usual.len() / 2];

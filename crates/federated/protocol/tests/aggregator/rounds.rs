@@ -1,4 +1,4 @@
-//! Tests of what happens in a round, in which order, and what does not.
+//! Tests of the events in a round and their order.
 
 use fedbo_gp::MapHash;
 use fedbo_privacy::mechanism::{ReleaseRefused, VectorRefused};
@@ -9,7 +9,7 @@ use fedbo_protocol::{
     ReleaseSchedule, RoundError, RoundMechanism, UpdateRejected,
 };
 
-use crate::common::{
+use crate::aggregator::common::{
     Counting, aggregator, commit, event, every_round, handout, map_hash, refusal, total, update,
 };
 
@@ -19,7 +19,8 @@ fn begun(schedule: ReleaseSchedule) -> Aggregator<Counting> {
     aggregator
 }
 
-/// Recall, then vectors, then commit, then the handout together with the next question: nothing else, and in this order.
+/// Recall, vectors, commit, and then the handout together with the next recall: nothing else, and
+/// in this order.
 #[test]
 fn effects_come_in_order() {
     let mut aggregator = begun(every_round(9));
@@ -43,8 +44,8 @@ fn effects_come_in_order() {
     assert_eq!(aggregator.mechanism().opened, [0, 1, 2, 3]);
 }
 
-/// INV-1: between closing and the driver's answer nothing makes the machine hand out, and an answer to another question is
-/// an error that changes nothing.
+/// INV-1: between the close and the driver's answer nothing triggers a handout. An answer to
+/// another request is an error that changes nothing.
 #[test]
 fn nothing_leaves_before_the_commit() {
     let mut aggregator = begun(every_round(9));
@@ -69,7 +70,8 @@ fn nothing_leaves_before_the_commit() {
     assert!(matches!(again, Err(RoundError::Unasked { .. })), "{again:?}");
 }
 
-/// INV-2: a stored release is handed out byte for byte; no round is opened, no vector is read and nothing is charged.
+/// INV-2: a stored release is handed out byte for byte. No round is opened, no vector is read and
+/// nothing is charged.
 #[test]
 fn a_stored_release_is_handed_out_as_it_is() {
     let mut first = begun(every_round(9));
@@ -89,13 +91,13 @@ fn a_stored_release_is_handed_out_as_it_is() {
     assert_eq!(total(&next), [3.0, 3.0, 0.0, 0.0]);
     assert_eq!(effects[1..], [Effect::Recall { round: 1 }]);
     assert_eq!(second.mechanism().opened, [] as [u64; 0]);
-    // The round after it is played as ever, and the first vector's slot is free again.
+    // The next round is played as usual, and the first vector's slot is free again.
     second.recalled(1, None, 0).unwrap();
     assert_eq!(second.receive(update(0, 1, 1.0), 0), []);
     assert_eq!(second.mechanism().opened, [1]);
 }
 
-/// Stored bytes that are not this round's release end the session before a vector is taken.
+/// Stored bytes that are not this round's release end the session before a vector is accepted.
 #[test]
 fn a_stored_release_of_another_round_is_an_error() {
     let mut first = begun(every_round(9));
@@ -113,7 +115,8 @@ fn a_stored_release_of_another_round_is_an_error() {
     assert!(matches!(refusal(&taken), UpdateRejected::NotCollected { round: 1, .. }));
 }
 
-/// INV-3: a round to which nobody came, or somebody not, releases in the same size and goes on.
+/// INV-3: a round with missing vectors, or without any, releases in the same size, and the session
+/// continues.
 #[test]
 fn empty_rounds_release() {
     let mut aggregator = begun(every_round(9));
@@ -127,7 +130,8 @@ fn empty_rounds_release() {
     assert_eq!(total(&next), [5.0, 1.0, 0.0, 0.0]);
 }
 
-/// INV-6: the first vector of a slot counts; a repeat gets the same answer whatever it holds; a late one counts in no round.
+/// INV-6: the first vector of a slot counts. A repeat gets the same answer regardless of its
+/// content; a late vector counts in no round.
 #[test]
 fn the_first_vector_of_a_slot_counts_in_its_own_round() {
     let mut aggregator = begun(every_round(9));
@@ -135,7 +139,7 @@ fn the_first_vector_of_a_slot_counts_in_its_own_round() {
     assert_eq!(aggregator.receive(update(0, 0, 1.0), 0), []);
     assert_eq!(aggregator.receive(update(0, 0, 500.0), 0), []);
     commit(&aggregator.idle(0), 0);
-    // Closed, not handed out yet: late, but a repeat is still a repeat.
+    // Closed but not handed out yet: late, but a repeat is still a repeat.
     let late = aggregator.receive(update(1, 0, 500.0), 0);
     let expected = UpdateRejected::Late { sender: 1, round: 0 };
     assert_eq!(refusal(&late), expected);
@@ -154,8 +158,8 @@ fn the_first_vector_of_a_slot_counts_in_its_own_round() {
     assert_eq!(total(&next), [6.0, 3.0, 0.0, 0.0]); // nothing was carried over
 }
 
-/// A sender that is not on the roster, another map, another length and a round that has not begun are refused by name.
-/// The sender can still deliver, and the round waits for it.
+/// An unknown sender, another map, another length and a round that has not begun are refused by
+/// name. The sender can still deliver, and the round waits for it.
 #[test]
 fn refusals_are_for_public_reasons() {
     let mut aggregator = begun(every_round(9));
@@ -193,7 +197,7 @@ fn refusals_are_for_public_reasons() {
     commit(&aggregator.receive(update(2, 0, 1.0), 0), 0);
 }
 
-/// A vector before the store has answered is refused, not kept.
+/// A vector that arrives before the store's answer is refused, not kept.
 #[test]
 fn nothing_is_taken_before_the_store_has_answered() {
     let mut aggregator = aggregator(every_round(9), None);
@@ -204,8 +208,8 @@ fn nothing_is_taken_before_the_store_has_answered() {
     assert_eq!(aggregator.receive(update(0, 0, 1.0), 0), []);
 }
 
-/// Releases in rounds 0 and 3 only: the handouts between and after carry none, want no vectors, and an upload in such a
-/// round is refused.
+/// Releases in rounds 0 and 3 only. The handouts between and after them carry no release and
+/// request no vectors, and an upload in these rounds is refused.
 #[test]
 fn rounds_follow_the_schedule() {
     let schedule = ReleaseSchedule::new(2, 3, 2).unwrap();
@@ -259,7 +263,8 @@ fn impossible_schedules_are_refused() {
     assert_eq!(ReleaseSchedule::new(u64::MAX, 1, 0).unwrap().last(), u64::MAX - 1);
 }
 
-/// INV-4, canary: no vector, and no release before it is durable, is printed with the machine, its effects or its errors.
+/// INV-4, canary: vectors, and releases that are not durable yet, do not appear in the debug output
+/// of the machine, its effects or its errors.
 #[test]
 fn debug_prints_no_number() {
     let canary = 123_456.75;
@@ -271,7 +276,7 @@ fn debug_prints_no_number() {
     let effects = aggregator.committed(0, 0).unwrap();
     printed.push(format!("{effects:?} {aggregator:?}"));
     let handed = handout(&effects);
-    assert_eq!(total(&handed)[0].to_bits(), canary.to_bits()); // it is there
+    assert_eq!(total(&handed)[0].to_bits(), canary.to_bits()); // the canary is in the release
     printed.push(format!("{handed:?} {:?}", handed.releases[0]));
     let bytes = format!("{:?}", canary.to_le_bytes());
     let bytes = bytes.trim_matches(['[', ']']);
@@ -281,7 +286,7 @@ fn debug_prints_no_number() {
     }
 }
 
-/// A mechanism whose source has nothing to give when a round closes.
+/// A mechanism that cannot close a round.
 struct Exhausted(Counting);
 
 impl RoundMechanism for Exhausted {
@@ -317,7 +322,8 @@ impl RoundMechanism for Exhausted {
     }
 }
 
-/// Without randomness nothing leaves: no release, no round after it, and no vector is taken any more.
+/// Without randomness nothing leaves: there is no release and no later round, and no more vectors
+/// are accepted.
 #[test]
 fn a_round_without_randomness_fails_and_nothing_follows() {
     let mechanism = Exhausted(Counting::new(3, 4));
@@ -337,7 +343,8 @@ fn a_round_without_randomness_fails_and_nothing_follows() {
     assert_eq!(aggregator.round(), 0);
 }
 
-/// Plays a round of an aggregator with windows; the senders and the participants that its commit names.
+/// Plays a round of an aggregator with windows. Returns the participants of its commit, and the
+/// refusals.
 fn window(
     aggregator: &mut Aggregator<Counting>,
     round: u64,
@@ -354,7 +361,7 @@ fn window(
         }
     }
     let closed = aggregator.tick(ends);
-    let [Effect::Commit { participants: Some(participants), .. }] = closed.as_slice() else {
+    let [Effect::Commit { participants, .. }] = closed.as_slice() else {
         panic!("a commit with its participants expected, not {closed:?}")
     };
     let participants = participants.clone();
@@ -362,8 +369,8 @@ fn window(
     (participants, refused)
 }
 
-/// k of T: a slot is in two releases of four, whichever they are, and its third vector is refused; also by a coordinator that begins again
-/// with what was counted.
+/// k of T: a slot is in any two of four releases, and its third vector is refused. The same holds
+/// for a restarted coordinator that continues with the counts.
 #[test]
 fn a_slot_is_in_so_many_releases_and_in_no_more() {
     let instants = Some(Instants::new(10, 10).unwrap());
@@ -373,7 +380,7 @@ fn a_slot_is_in_so_many_releases_and_in_no_more() {
     assert_eq!(window(&mut first, 1, &[0, 1]), (vec![0, 1], vec![]));
     let spent = UpdateRejected::Spent { sender: 0, most: 2 };
     assert_eq!(window(&mut first, 2, &[0, 1, 2]), (vec![1, 2], vec![spent.clone()]));
-    // Killed, and begun again in the window that was being played.
+    // Killed and restarted in the current window.
     let mut counts = Participations::new(3, 2);
     for (round, slots) in [(0, [0, 2]), (1, [0, 1]), (2, [1, 2])] {
         slots.iter().for_each(|slot| counts.count(*slot, round));

@@ -1,9 +1,9 @@
-//! Sessions in any weather.
+//! Sessions under network faults.
 
+use crate::aggregator::simulation::play;
 use crate::network_faults::Counts;
-use crate::simulation::play;
 
-/// The happenings that the sessions are about: each occurs at least once in this many of them.
+/// Events that the sessions must cover, each at least once per this many sessions.
 const HAPPENINGS: [(&str, u64); 21] = [
     ("crashes", 1),
     ("lost vectors", 8),
@@ -28,10 +28,11 @@ const HAPPENINGS: [(&str, u64); 21] = [
     ("trials again", 2),
 ];
 
-/// In any weather: each release counts each slot at most once, with its vector of that round, and just those that were accepted; a
-/// release is durable before it leaves, is sent byte for byte by every coordinator, and comes in every scheduled round; an agent
-/// that begins again makes the same vectors, byte for byte, and is given every release once; nobody is stuck; and equal seeds give
-/// equal traces.
+/// Under network faults: each release counts each accepted slot once, with its vector of that
+/// round, and no other slot. A release is durable before it leaves, has the same bytes from every
+/// coordinator, and exists for every scheduled round. A restarted agent makes the same vectors,
+/// byte for byte, and gets every release once. No agent gets stuck, and equal seeds give equal
+/// traces.
 fn in_any_weather(n_seeds: u64) {
     let mut all = Counts::default();
     let mut last = 0;

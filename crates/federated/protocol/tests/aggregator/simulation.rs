@@ -1,4 +1,4 @@
-//! Rounds of DP-FTS-DE with one-hot vectors, and what must hold of them in any weather.
+//! Rounds of DP-FTS-DE with one-hot vectors, and their invariants under network faults.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use fedbo_protocol::{
 };
 use fedbo_streams::{Seed, Stream};
 
-use crate::common::{Counting, OneHot, shared_map};
+use crate::aggregator::common::{Counting, OneHot, shared_map};
 use crate::network_faults::{Counts, Durable, PERIOD, Subject, World};
 
 const COLLECT: Tick = 60;
@@ -21,7 +21,7 @@ pub(crate) struct Sums {
     n_features: usize,
     n_initial: Vec<usize>,
     schedule: ReleaseSchedule,
-    /// Rounds of the releases that were given to an agent, since it began or began again.
+    /// Rounds of the releases that each agent has received since its last start.
     taken: BTreeMap<u32, Vec<u64>>,
 }
 
@@ -34,7 +34,7 @@ impl Sums {
         Self {
             seed,
             n_rounds,
-            // A place for each slot in each round of the plan.
+            // One place for each slot in each round of the plan.
             n_features: OneHot::place(0, u32::try_from(n_slots).unwrap(), n_rounds + 1),
             n_initial: (0..n_slots).map(|_| luck.below(3)).collect(),
             schedule: ReleaseSchedule::new(n_releases, every, 0).unwrap(),
@@ -42,7 +42,8 @@ impl Sums {
         }
     }
 
-    /// The release of a round holds the vectors that were accepted for it, each once, and nothing of another round (INV-6).
+    /// The release of a round contains each accepted vector once, and nothing of another round
+    /// (INV-6).
     fn check_sums(&self, round: u64, release: &Release, slots: impl Iterator<Item = u32>) {
         let AggregateContent::Total(sums) = &release.aggregate.content else {
             panic!("a total expected, not {:?}", release.aggregate);
@@ -74,7 +75,7 @@ impl Subject for Sums {
         Agent::new(strategy, plan, Seed::new(self.seed)).unwrap()
     }
 
-    /// One that computes a round again releases other bytes than the one before it.
+    /// A coordinator that recomputes a round releases different bytes than its predecessor.
     fn coordinator(
         &self,
         found: &Durable<AggregateHandout>,
@@ -113,7 +114,8 @@ impl Subject for Sums {
         }
     }
 
-    /// A round has begun for good before an agent hears of it: no agent is early, whatever the coordinator has lost.
+    /// A round is durable before an agent learns of it: no agent is early, even after the
+    /// coordinator has lost vectors.
     fn check_refused(&self, rejected: &UpdateRejected) {
         assert!(matches!(rejected, UpdateRejected::Late { .. }), "{rejected}");
     }
@@ -122,7 +124,7 @@ impl Subject for Sums {
         self.taken.remove(&slot);
     }
 
-    /// Every release comes once, and in order, however often agent and coordinator begin again.
+    /// Every release arrives once and in order, regardless of restarts of agent and coordinator.
     fn taken(&mut self, slot: u32, handout: &AggregateHandout) {
         let taken = self.taken.entry(slot).or_default();
         let rounds = handout.releases.iter();
@@ -131,7 +133,7 @@ impl Subject for Sums {
         assert!(expected.eq(taken.iter().copied()), "agent {slot} takes {taken:?}");
     }
 
-    /// Checks that the agent acts on all that it was told, and on nothing else.
+    /// Checks that the agent acts on all releases that it received, and on nothing else.
     fn asked(&mut self, slot: u32, trial: &Trial, strategy: &OneHot) {
         let acted_on = strategy.taken.iter().map(|release| release.aggregate.round);
         let told = self.taken.get(&slot).cloned().unwrap_or_default();
@@ -140,7 +142,7 @@ impl Subject for Sums {
     }
 }
 
-/// Plays a session: a digest of all that happened, and what did.
+/// Plays a session; returns a digest of all events, and counts of them.
 pub(crate) fn play(seed: u64) -> (u64, Counts) {
     let mut world = World::new(seed, |luck| Sums::draw(seed, luck));
     let trace = world.run();

@@ -8,7 +8,7 @@ use fedbo_protocol::{
 };
 use fedbo_strategies::Source;
 
-use crate::common::{N_FEATURES, agent, broadcast, map, update};
+use crate::federation::common::{N_FEATURES, agent, broadcast, map, update};
 
 const OWN_ONLY: f64 = 1.0;
 const MESSAGES_ONLY: f64 = 0.0;
@@ -27,7 +27,7 @@ fn trials(effects: &[AgentEffect]) -> Vec<Trial> {
         .collect()
 }
 
-/// Rounds of the uploads among effects.
+/// Rounds of the uploads among the effects.
 fn uploads(effects: &[AgentEffect]) -> Vec<u64> {
     effects
         .iter()
@@ -51,8 +51,8 @@ fn unexpected(agent: &mut Agent<Fts>, event: AgentEvent<Broadcast>, doing: &str)
     }
 }
 
-/// The whole plan: initial points first, each `Source::Initial` in round 0, then the first message, then one query and one
-/// message a round until the plan is done.
+/// The whole plan: initial points first, each `Source::Initial` in round 0, then the first message,
+/// then one query and one message per round until the plan is complete.
 #[test]
 fn a_plan_runs_from_initial_points_to_its_last_round() {
     let mut agent = agent(4, 2, 2, OWN_ONLY, 7);
@@ -76,10 +76,11 @@ fn a_plan_runs_from_initial_points_to_its_last_round() {
         assert_eq!(uploads(&effects), [round]);
         assert_eq!(effects.contains(&AgentEffect::Finished), round == 2);
     }
-    assert_eq!(agent.surrogate().len(), 5); // with its history
+    assert_eq!(agent.surrogate().len(), 5); // including its history
 }
 
-/// A contributor uploads exactly one message, for round 0, and is done; whatever comes then, it uploads no other.
+/// A contributor uploads exactly one message, for round 0, and finishes. No later event makes it
+/// upload another.
 #[test]
 fn a_contributor_uploads_exactly_one_message() {
     let mut agent = agent(1, 0, 0, OWN_ONLY, 7);
@@ -92,8 +93,8 @@ fn a_contributor_uploads_exactly_one_message() {
     assert!(agent.start().is_err() && agent.handle(evaluated(0)).is_err());
 }
 
-/// An event that the state does not allow is `Unexpected`, names agent and state, and changes nothing: the plan goes on
-/// as if it had not come.
+/// An event that the state does not allow is `Unexpected`, names the agent and the state, and
+/// changes nothing: the plan continues unaffected.
 #[test]
 fn events_in_wrong_states_are_unexpected() {
     let mut agent = agent(4, 1, 1, OWN_ONLY, 7);
@@ -108,7 +109,7 @@ fn events_in_wrong_states_are_unexpected() {
     assert_eq!(uploads(&agent.handle(evaluated(0)).unwrap()), [0]);
     unexpected(&mut agent, evaluated(0), "waiting for a round"); // reported twice
     assert!(matches!(agent.start(), Err(AgentError::Unexpected { .. })));
-    assert_eq!(agent.handle(next(0)), Ok(vec![])); // no round begins with it
+    assert_eq!(agent.handle(next(0)), Ok(vec![])); // it begins no round
     assert_eq!(trials(&agent.handle(next(1)).unwrap()).len(), 1);
     let effects = agent.handle(evaluated(1)).unwrap();
     assert!(effects.contains(&AgentEffect::Finished));
@@ -117,7 +118,7 @@ fn events_in_wrong_states_are_unexpected() {
     assert!(matches!(agent.start(), Err(AgentError::Unexpected { .. })));
 }
 
-/// A broadcast delivered again has no effect, before, during and after the query that it began.
+/// A broadcast delivered again has no effect before, during and after the query that it began.
 #[test]
 fn repeated_broadcasts_have_no_effect() {
     let mut agent = agent(4, 0, 3, OWN_ONLY, 7);
@@ -130,8 +131,8 @@ fn repeated_broadcasts_have_no_effect() {
     assert_eq!(trials(&begin(&mut agent, broadcast(2, vec![], &[]))).len(), 1);
 }
 
-/// A round that closes while a trial runs (deadline) is acted on when the trial has ended: the late message is uploaded
-/// for its own round, then the newest round begins, once.
+/// If a round closes during a trial (deadline), the agent acts after the trial: it uploads the late
+/// message for its own round, then begins the newest round, once.
 #[test]
 fn a_trial_that_outlives_its_round_joins_the_newest_one() {
     let mut agent = agent(4, 1, 5, OWN_ONLY, 7);
@@ -147,8 +148,8 @@ fn a_trial_that_outlives_its_round_joins_the_newest_one() {
     assert_eq!((uploads(&effects), trials(&effects).len()), (vec![2], 0));
 }
 
-/// Of the broadcasts that came during a trial, the newest message of each sender counts; one whose sender has become a
-/// straggler since does not.
+/// Among the broadcasts received during a trial, the newest message of each sender counts, unless
+/// the sender has become a straggler since.
 #[test]
 fn kept_broadcasts_are_joined() {
     for (second, used) in [
@@ -165,7 +166,8 @@ fn kept_broadcasts_are_joined() {
     }
 }
 
-/// A round beyond the plan ends it without another query, and the end of the counter is no end of the agent.
+/// A round beyond the plan ends it without another query, and the largest round number does not
+/// break the agent.
 #[test]
 fn rounds_beyond_the_plan_end_it() {
     let mut first = agent(4, 0, 3, OWN_ONLY, 7);
@@ -180,8 +182,8 @@ fn rounds_beyond_the_plan_end_it() {
     assert!(effects.contains(&AgentEffect::Finished));
 }
 
-/// A defective message is refused with its sender, the good ones beside it are used and the round goes on; the agent's own
-/// message is not used.
+/// A defective message is refused and its sender named. The valid messages beside it are used, and
+/// the round continues. The agent's own message is not used.
 #[test]
 fn defective_messages_are_refused_and_the_round_goes_on() {
     let mut agent = agent(4, 0, 3, MESSAGES_ONLY, 7);
@@ -204,7 +206,7 @@ fn defective_messages_are_refused_and_the_round_goes_on() {
     assert_eq!(trials(&effects)[0].source, Source::Message { sender: 5 });
 }
 
-/// A failed trial still ends its round: the message goes out and the next round begins.
+/// A failed trial still ends its round: the message is sent and the next round begins.
 #[test]
 fn a_failed_trial_ends_its_round() {
     let mut agent = agent(4, 1, 1, OWN_ONLY, 7);
@@ -218,7 +220,8 @@ fn a_failed_trial_ends_its_round() {
     assert_eq!((agent.surrogate().len(), agent.surrogate().failed().len()), (before, 2));
 }
 
-/// Printed for a log, a message shows its length and no weight, wherever it is held (INV-9's canary in small).
+/// The `Debug` output of a message shows its length and no weight, in every type that holds it (a
+/// small version of INV-9's canary).
 #[test]
 fn debug_prints_no_weight() {
     let canary = 123_456.75;
@@ -226,7 +229,7 @@ fn debug_prints_no_weight() {
     assert!(canary.to_string().contains("123456"));
     let mut relay = Relay::new(vec![3, 4], vec![], N_FEATURES, map().hash(), None, 0);
     relay.receive(update(3, 0, canary), 0);
-    let mut strategy = crate::common::strategy(MESSAGES_ONLY);
+    let mut strategy = crate::federation::common::strategy(MESSAGES_ONLY);
     strategy.receive(3, map().hash(), &held().weights).unwrap();
     for printed in [
         format!("{:?}", held()),

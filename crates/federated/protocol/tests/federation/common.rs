@@ -1,4 +1,4 @@
-//! A small agent: 12 points of a line, 8 shared features.
+//! A small agent: 12 points on a line, 8 shared features.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ pub(crate) fn map() -> Arc<FeatureMap> {
     Arc::new(FeatureMap::draw(&description, &mut stream).unwrap())
 }
 
-/// With probability `local_prob` its own posterior, otherwise a message.
+/// Queries its own posterior with probability `local_prob`, otherwise a message.
 pub(crate) fn strategy(local_prob: f64) -> Fts {
     let domain = Domain::Finite(Arc::new(Points::from_flat(
         1,
@@ -74,7 +74,7 @@ pub(crate) fn agent(
     Agent::new(strategy(local_prob), plan, Seed::new(seed)).unwrap()
 }
 
-/// A message that is good, with `first` among its weights.
+/// A valid message with `first` among its weights.
 pub(crate) fn update(sender: u32, round: u64, first: f64) -> AgentUpdate {
     let mut weights = vec![0.5; N_FEATURES];
     weights[0] = first;

@@ -1,4 +1,4 @@
-//! Rounds of federated Thompson sampling in any weather: what becomes of each message.
+//! Rounds of federated Thompson sampling under network faults: the fate of each message.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,28 +9,28 @@ use fedbo_protocol::{
 use fedbo_strategies::Source;
 use fedbo_streams::Stream;
 
-use crate::common::{N_FEATURES, agent, map};
+use crate::federation::common::{N_FEATURES, agent, map};
 use crate::network_faults::{Counts, Durable, PERIOD, Subject, World};
 
-/// The state that an agent should have, by plain bookkeeping.
+/// The expected state of an agent, by plain bookkeeping.
 #[derive(Default)]
 struct ReferenceState {
-    /// Handouts that it has not acted on.
+    /// Handouts that the agent has not acted on.
     told: Vec<Broadcast>,
-    /// Round of the unused message of each sender.
+    /// Round of each sender's unused message.
     inbox: BTreeMap<u32, u64>,
     used: BTreeSet<(u32, u64)>,
-    /// The message behind the trial that is running.
+    /// Sender of the message behind the running trial.
     running: Option<u32>,
 }
 
-/// A federation whose messages are relayed.
+/// A federation with relayed messages.
 struct Relayed {
     seed: u64,
     n_rounds: u64,
     n_initial: Vec<u32>,
     shadows: Vec<ReferenceState>,
-    /// Messages that were handed out: sender and round.
+    /// Broadcast messages, by sender and round.
     relayed: BTreeMap<(u32, u64), AgentUpdate>,
     n_used: u64,
     n_forgotten: u64,
@@ -64,7 +64,7 @@ impl Subject for Relayed {
         agent(slot, n_initial, self.n_rounds, 0.3, self.seed)
     }
 
-    /// Goes on where the broadcasts that are durable end.
+    /// Resumes after the last durable broadcast.
     fn coordinator(&self, found: &Durable<Broadcast>, _incarnation: u32) -> Relay {
         let mut newest = BTreeMap::new();
         for broadcast in found.handed.values() {
@@ -76,8 +76,8 @@ impl Subject for Relayed {
         relay.from_round(found.round, newest)
     }
 
-    /// A message is relayed once, with its sender's bytes; who sent none is a straggler; only a round to which everybody has
-    /// delivered ends before its time.
+    /// A message is relayed once, with its sender's bytes. A participant without a message is a
+    /// straggler. Only a round with all messages ends before its timeout.
     fn check_handout(
         &mut self,
         found: &Durable<Broadcast>,
@@ -114,7 +114,7 @@ impl Subject for Relayed {
         self.shadows[slot as usize].told.push(broadcast.clone());
     }
 
-    /// A message is used at most once, never one of a straggler, and never one's own.
+    /// A message is used at most once, never from a straggler, and never by its own sender.
     fn asked(&mut self, slot: u32, trial: &Trial, strategy: &Fts) {
         let shadow = &mut self.shadows[slot as usize];
         if let Some(sender) = shadow.running.take() {
@@ -149,7 +149,7 @@ impl Subject for Relayed {
     }
 }
 
-/// Plays a session: a digest of all that happened, and what did.
+/// Plays a session; returns a digest of all events, and counts of them.
 fn play(seed: u64) -> (u64, Counts) {
     let mut world = World::new(seed, |luck| Relayed::draw(seed, luck));
     let trace = world.run();
@@ -162,7 +162,7 @@ fn play(seed: u64) -> (u64, Counts) {
     (trace, world.counts)
 }
 
-/// The happenings that the sessions are about: each occurs at least once in this many of them.
+/// Events that the sessions must cover, each at least once per this many sessions.
 const HAPPENINGS: [(&str, u64); 15] = [
     ("crashes", 2),
     ("lost vectors", 5),
@@ -181,9 +181,10 @@ const HAPPENINGS: [(&str, u64); 15] = [
     ("replayed logs", 1),
 ];
 
-/// In any weather: rounds go forward one by one, a message is relayed once and used at most once by each receiver, never when its
-/// sender has become a straggler since; an agent that was away acts on everything that it missed; an agent or a coordinator
-/// that begins again changes none of it; nobody is stuck; and equal seeds give equal traces.
+/// Under network faults: rounds advance one by one. A message is relayed once and used at most once
+/// by each receiver, never after its sender has become a straggler. An agent that was away acts on
+/// everything that it missed. The restart of an agent or a coordinator changes none of this. No
+/// agent gets stuck, and equal seeds give equal traces.
 fn in_any_weather(n_seeds: u64) {
     let mut all = Counts::default();
     for seed in 0..n_seeds {

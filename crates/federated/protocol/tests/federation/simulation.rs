@@ -1,10 +1,10 @@
-//! Invariants of federations in any weather.
+//! Invariants of federations under network faults.
 
 use std::collections::BTreeSet;
 
 use proptest::prelude::*;
 
-use crate::virtual_time::{NetworkFaults, is_initial, simulate};
+use crate::federation::virtual_time::{NetworkFaults, is_initial, simulate};
 
 fn weather() -> impl Strategy<Value = NetworkFaults> {
     (
@@ -41,10 +41,12 @@ fn rising(rounds: &[u64]) -> bool {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whatever is lost, late, doubled, reordered or stalled: rounds only go forward, one by one; no agent acts twice on a
-    /// round; initial points come before round 1; an upload is delivered at most once, for its own sender; a straggler
-    /// has no message in the broadcast that names it; contributors upload once; an agent that got all broadcasts has
-    /// finished its plan. (A repeated broadcast without effect, and no error, are asserted by the simulation.)
+    /// Under loss, delay, duplication, reordering and stalls: rounds only advance, one by one. No
+    /// agent acts twice on a round. Initial points come before round 1. An upload is delivered at
+    /// most once, for its own sender. A straggler has no message in the broadcast that names it.
+    /// Contributors upload once. An agent that received all broadcasts has finished its plan. (The
+    /// simulation itself asserts that repeated broadcasts have no effect and that there is no
+    /// error.)
     #[test]
     fn rounds_hold_in_any_weather(weather in weather()) {
         let outcome = simulate(&weather);
@@ -89,7 +91,7 @@ proptest! {
         }
     }
 
-    /// The same seed gives the same trace, weights included.
+    /// Equal seeds give equal traces, weights included.
     #[test]
     fn equal_seeds_give_equal_traces(weather in weather()) {
         let trace = simulate(&weather).trace;
@@ -98,8 +100,8 @@ proptest! {
     }
 }
 
-/// In fine weather every agent queries once in every round, and every broadcast holds everybody's message of the round
-/// before: contributors' in round 1 only, and nobody is a straggler.
+/// Without faults, every agent queries once in every round, and every broadcast holds all messages
+/// of the previous round. Contributors' messages are in round 1 only, and there are no stragglers.
 #[test]
 fn in_fine_weather_nothing_is_missed() {
     let outcome = simulate(&NetworkFaults {

@@ -1,5 +1,5 @@
-//! A federation in virtual time: messages are lost, late, doubled and reordered, agents stall. The driver is a queue of
-//! dated events; all randomness comes from one stream.
+//! A federation in virtual time. Messages are lost, delayed, duplicated and reordered, and agents
+//! stall. The driver is a queue of dated events; all randomness comes from one stream.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
@@ -12,9 +12,9 @@ use fedbo_strategies::Source;
 use fedbo_streams::Stream;
 use fedbo_testkit::test_stream;
 
-use crate::common::{N_FEATURES, agent, map};
+use crate::federation::common::{N_FEATURES, agent, map};
 
-/// A federation, and the faults of its messages and agents.
+/// A federation and the faults of its messages and agents.
 #[derive(Clone, Debug)]
 pub(crate) struct NetworkFaults {
     pub(crate) seed: u64,
@@ -28,7 +28,7 @@ pub(crate) struct NetworkFaults {
     pub(crate) doubling: f64,
     pub(crate) stalling: f64,
     pub(crate) failing: f64,
-    /// Longest delay of a message.
+    /// Maximum delay of a message.
     pub(crate) delay: usize,
     pub(crate) timeout: Tick,
 }
@@ -39,17 +39,17 @@ enum Event {
     Evaluated(u32, u64),
 }
 
-/// The record of an agent's actions.
+/// Record of an agent's actions.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct MemberState {
     pub(crate) trials: Vec<Trial>,
     pub(crate) upload_rounds: Vec<u64>,
     pub(crate) finished: bool,
-    /// Rounds of broadcasts that reached it.
+    /// Rounds of the broadcasts that reached the agent.
     pub(crate) heard: BTreeSet<u64>,
 }
 
-/// The record of a run.
+/// Record of a run.
 #[derive(Debug)]
 pub(crate) struct Outcome {
     pub(crate) states: BTreeMap<u32, MemberState>,
@@ -62,7 +62,7 @@ struct Run {
     weather: NetworkFaults,
     luck: Stream,
     queue: BinaryHeap<Reverse<(Tick, u64)>>,
-    /// By number; of events at one instant the first to be sent comes first.
+    /// By number. Events at the same instant are ordered by the time of sending.
     events: BTreeMap<u64, Event>,
     next_event: u64,
     agents: BTreeMap<u32, Agent<Fts>>,
@@ -82,7 +82,7 @@ impl Run {
         1 + self.luck.below(self.weather.delay) as Tick
     }
 
-    /// Sends a message: lost, once or twice, each copy with a delay of its own.
+    /// Sends a message zero times, once or twice, each copy with its own delay.
     fn send(&mut self, now: Tick, loss: f64, make: impl Fn() -> Event) {
         if self.luck.bernoulli(loss) {
             return;
@@ -170,10 +170,11 @@ impl Run {
     }
 }
 
-/// Runs a federation until all agents are done, or 10 rounds after the last of the plan; then what is under way arrives.
+/// Runs a federation until all agents have finished, or 10 rounds beyond the plan, and then
+/// delivers the remaining messages.
 ///
 /// # Panics
-/// If an agent returns an error, a good message is refused, or a repeated broadcast has an effect.
+/// If an agent returns an error, a valid message is refused, or a repeated broadcast has an effect.
 pub(crate) fn simulate(weather: &NetworkFaults) -> Outcome {
     let n_agents = weather.n_participants + weather.n_contributors;
     let participants: Vec<u32> = (0..weather.n_participants).collect();

@@ -1,8 +1,8 @@
-//! The coordinator's clock, which may be set.
-
+//! The coordinator's clock, which can be adjusted.
 use fedbo_protocol::Tick;
 
-/// Reads as a clock that never goes back while its process runs: set back, it stands still until the time has come again.
+/// A clock that never goes back while its process runs. After it is set back, its reading stays
+/// constant until the time catches up.
 #[derive(Debug)]
 pub(crate) struct Clock {
     offset: i64,
@@ -23,7 +23,7 @@ impl Clock {
         self.latest
     }
 
-    /// The moment of the world, now or later, at which it reads this.
+    /// The time of the simulation, now or later, at which the clock reads `tick`.
     pub(crate) fn when(&self, tick: Tick, now: Tick) -> Tick {
         if tick <= self.latest {
             return now;
@@ -31,13 +31,13 @@ impl Clock {
         now.max(tick.saturating_add_signed(-self.offset))
     }
 
-    /// It is set by so much; `now` was read before.
+    /// Adjusts the clock by `step`, after recording the reading at `now`.
     pub(crate) fn set(&mut self, step: i64, now: Tick) {
         self.read(now);
         self.offset += step;
     }
 
-    /// A new process knows nothing of what was read before.
+    /// Starts a new process, without the latest reading of the old one.
     pub(crate) fn forget(&mut self) {
         self.latest = 0;
     }

@@ -1,11 +1,10 @@
-//! The happenings that befall a federation.
-
+//! The faults and restarts of a federation.
 use fedbo_protocol::Tick;
 
 use super::{Event, PERIOD, Subject, World};
 
 impl<S: Subject> World<S> {
-    /// Draws what will happen, and when.
+    /// Draws the faults and their times.
     pub(super) fn plan(&mut self) {
         let horizon = 10 * usize::try_from(PERIOD).unwrap();
         for _crash in 0..self.luck.below(4) {
@@ -30,7 +29,7 @@ impl<S: Subject> World<S> {
             self.counts.add("join late", u64::from(is_late));
             self.after(begins, Event::Rise(slot));
             for _fall in 0..self.luck.below(3) {
-                // Some are away for rounds.
+                // Some agents are away for several rounds.
                 let longest = if self.luck.bernoulli(0.3) { 500 } else { 50 };
                 let (moment, time) = (self.luck.below(horizon), 1 + self.luck.below(longest));
                 self.after(moment, Event::Fall(slot, Some(time)));
@@ -60,7 +59,7 @@ impl<S: Subject> World<S> {
         self.clock.set(step, self.now);
     }
 
-    /// An agent stops; what it was doing is lost, what it has made durable is not.
+    /// Stops an agent. Its work in progress is lost; its durable state is kept.
     pub(super) fn fall(&mut self, slot: u32, time: Option<usize>) {
         let now = self.now;
         let member = &mut self.members[slot as usize];

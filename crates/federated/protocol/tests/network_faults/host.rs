@@ -1,12 +1,11 @@
-//! The coordinator's side: how its process drives its machine, stops and begins again.
-
+//! The coordinator's side: its process drives the machine, crashes and restarts.
 use fedbo_protocol::{AgentUpdate, Coordinator, Effect, Handout as _};
 
 use super::{Event, HandoutOf, Stored, Subject, World};
 
 impl<S: Subject> World<S> {
-    /// A coordinator begins with the round that is durable: at the round's old beginning if its release is stored, else anew,
-    /// as what had arrived is lost.
+    /// Starts a coordinator in the durable round. If the round's release is stored, the round keeps
+    /// its original beginning. Otherwise it begins now, because its vectors are lost.
     pub(super) fn restart(&mut self) {
         if self.host.is_some() {
             return;
@@ -24,7 +23,8 @@ impl<S: Subject> World<S> {
         self.effects(effects);
     }
 
-    /// The coordinator is gone, and so are the vectors that it held. A transaction that was under way has become durable or not.
+    /// Crashes the coordinator and drops the vectors that it held. Each transaction in progress
+    /// either becomes durable or is lost.
     pub(super) fn crash(&mut self, time: usize) {
         if self.host.take().is_none() {
             return;
@@ -49,11 +49,11 @@ impl<S: Subject> World<S> {
                 self.write(round, stored);
             }
         }
-        self.incarnation += 1; // nobody hears what it was still to be told
+        self.incarnation += 1; // drops pending answers to the old process
         self.after(time, Event::Restart);
     }
 
-    /// The store takes one release of a round, for ever (INV-2).
+    /// Stores the release of a round. There is only one per round (INV-2).
     pub(super) fn write(&mut self, round: u64, stored: Stored) {
         let before = self.durable.releases.insert(round, stored);
         assert_eq!(before, None, "two releases of round {round}");
@@ -99,7 +99,7 @@ impl<S: Subject> World<S> {
         self.effects(effects);
     }
 
-    /// An agent asks for what came after a round that it knows.
+    /// Answers an agent that asks for the rounds after `after`.
     pub(super) fn answer(&mut self, slot: u32, after: u64, delivered: Option<u64>) {
         let Some(host) = &self.host else {
             return;
@@ -143,7 +143,7 @@ impl<S: Subject> World<S> {
         }
     }
 
-    /// The round is made durable, then everybody is told.
+    /// Makes the round durable, then sends its handout to every agent.
     fn broadcast(&mut self, handout: &HandoutOf<S>) {
         let now = self.clock.read(self.now);
         self.subject.check_handout(&self.durable, handout, now, &mut self.counts);

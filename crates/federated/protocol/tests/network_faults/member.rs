@@ -1,5 +1,4 @@
-//! An agent's side: how its process drives its machine, and replays its log when it begins again.
-
+//! An agent's side: its process drives the machine, and replays its log after a restart.
 use std::collections::BTreeMap;
 
 use fedbo_protocol::{
@@ -8,7 +7,7 @@ use fedbo_protocol::{
 
 use super::{Event, HandoutOf, Subject, World};
 
-/// The state of an upload.
+/// State of an upload.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum State {
     Pending,
@@ -16,25 +15,25 @@ enum State {
     Missed,
 }
 
-/// An entry in the log of what an agent was told.
+/// Entry in an agent's log of inputs.
 #[derive(Clone)]
 enum Told<H> {
     Round(H),
     Value(u64, Option<f64>),
 }
 
-/// An agent: its process, and what is durable of it.
+/// An agent: its process and its durable state.
 pub(crate) struct Member<S: UsesHandouts> {
-    /// None while it is down.
+    /// `None` while the agent is down.
     pub(crate) live: Option<Agent<S>>,
     process: u32,
     pub(crate) away_until: Tick,
-    /// It never comes back.
+    /// True if the agent never comes back.
     pub(crate) is_gone: bool,
     pub(crate) done: bool,
     log: Vec<Told<S::Handout>>,
     uploads: BTreeMap<u64, (AgentUpdate, State)>,
-    /// The newest round that it was told of.
+    /// Newest round that the agent knows.
     pub(crate) round: u64,
 }
 
@@ -65,10 +64,11 @@ impl<S: UsesHandouts> Member<S> {
         self.process += 1;
     }
 
-    /// The coordinator has answered to an upload.
+    /// Handles the coordinator's answer to an upload.
     pub(crate) fn answered(&mut self, round: u64, accepted: bool) {
         let (_, state) = self.uploads.get_mut(&round).unwrap();
-        // An answer to a repeat says nothing of what was acknowledged before; one to who is down is lost.
+        // The answer to a repeat does not change an earlier acknowledgement. An agent that is down
+        // misses the answer.
         if *state == State::Pending && self.live.is_some() {
             *state = if accepted { State::Acknowledged } else { State::Missed };
         }
@@ -81,7 +81,7 @@ impl<S: UsesHandouts> Member<S> {
 }
 
 impl<S: Subject> World<S> {
-    /// An agent begins, or begins again: it replays its log, and does what it had not done.
+    /// Starts or restarts an agent: it replays its log and carries out the remaining effects.
     pub(super) fn rise(&mut self, slot: u32) {
         let agent = self.subject.agent(slot);
         let member = &mut self.members[slot as usize];
@@ -136,7 +136,7 @@ impl<S: Subject> World<S> {
         }
     }
 
-    /// Tells an agent, whose log has it already. Now and then the agent stops before it has done anything about it.
+    /// Passes a logged event to an agent. Sometimes the agent stops before it acts on it.
     fn tell(&mut self, slot: u32, event: AgentEvent<HandoutOf<S>>) {
         if self.luck.bernoulli(0.01) {
             self.counts.add("falls midway", 1);
@@ -152,7 +152,7 @@ impl<S: Subject> World<S> {
         self.agent_effects(slot, effects);
     }
 
-    /// A handout for who knows the rounds up to `after` has come.
+    /// Receives a handout addressed to an agent that knows the rounds up to `after`.
     pub(super) fn take(&mut self, slot: u32, after: u64, handout: HandoutOf<S>) {
         let member = &mut self.members[slot as usize];
         let Some(agent) = member.live.as_mut().filter(|_| !member.done) else {
@@ -161,7 +161,7 @@ impl<S: Subject> World<S> {
         let round = handout.round();
         if round <= member.round {
             if round > after + 1 {
-                return; // the answer to an older question, which would tell of rounds once more
+                return; // the answer to an older question would repeat rounds
             }
             let effects = agent.handle(AgentEvent::Broadcast(handout)).unwrap();
             assert_eq!(effects, [], "a handout that came before has effects");
@@ -169,7 +169,7 @@ impl<S: Subject> World<S> {
             return;
         }
         if after != member.round {
-            self.counts.add("gaps", 1); // the agent asks for what lies between
+            self.counts.add("gaps", 1); // the agent asks for the rounds in between
             return;
         }
         member.round = round;
@@ -197,7 +197,8 @@ impl<S: Subject> World<S> {
         self.tell(slot, AgentEvent::Evaluated { trial: index, value });
     }
 
-    /// Makes an upload durable before its first byte leaves. One that was made before is the same, byte for byte.
+    /// Makes an upload durable before its first byte leaves. A repeated upload must have the same
+    /// bytes.
     pub(super) fn keep(&mut self, slot: u32, update: AgentUpdate) {
         let bits = |update: &AgentUpdate| -> Vec<u64> {
             update.weights.iter().map(|weight| weight.to_bits()).collect()
@@ -229,7 +230,7 @@ impl<S: Subject> World<S> {
         self.after(delay, Event::Send(slot, process, round));
     }
 
-    /// The coordinator has lost what was delivered.
+    /// Sends an acknowledged upload again, after the coordinator has lost it.
     pub(super) fn send_again(&mut self, slot: u32, round: u64) {
         let member = &self.members[slot as usize];
         if member.live.is_none() || member.delivered() != Some(round) {

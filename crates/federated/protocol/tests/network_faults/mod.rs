@@ -1,6 +1,8 @@
-//! A federation in virtual time, in any weather: messages are lost, late, doubled and reordered, agents and their
-//! coordinator stop at any moment and begin again from what is durable, parts of the network are cut off, agents join late
-//! and leave, and the coordinator's clock jumps and stands still. All chance comes from one stream.
+//! A federation in virtual time under network faults. Messages are lost, delayed, duplicated and
+//! reordered. Agents and their coordinator stop at any moment and restart from durable state. Parts
+//! of the network are cut off, agents join late and leave, and the coordinator's clock jumps or
+//! stops. All randomness comes from one stream.
+#![expect(clippy::unwrap_used, reason = "helpers of tests, where a panic is a failure")]
 
 mod clock;
 mod happenings;
@@ -22,43 +24,43 @@ use fedbo_testkit::test_stream;
 use clock::Clock;
 use member::Member;
 
-/// A typical time from round to round; durations of the weather are told in it.
+/// A typical duration of a round; the other durations are relative to it.
 pub(crate) const PERIOD: Tick = 100;
 
 pub(crate) type HandoutOf<S> = <<S as Subject>::Strategy as UsesHandouts>::Handout;
 
-/// The durable part of a round that was closed.
+/// The durable part of a closed round.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Stored {
     pub(crate) bytes: Arc<[u8]>,
-    /// The slots whose vectors had been accepted for it.
+    /// Slots with an accepted vector for the round.
     pub(crate) slots: BTreeSet<u32>,
 }
 
-/// The durable state that a coordinator finds when it begins again.
+/// The durable state that a restarted coordinator finds.
 pub(crate) struct Durable<H> {
     pub(crate) round: u64,
-    /// The time at which the round began, by the coordinator's clock.
+    /// Instant at which the round began, by the coordinator's clock.
     pub(crate) began: Tick,
     pub(crate) releases: BTreeMap<u64, Stored>,
     /// Handouts by round.
     pub(crate) handed: BTreeMap<u64, H>,
 }
 
-/// The federation that is played, and the properties that must hold of it.
+/// The federation under test, and the properties that it must have.
 pub(crate) trait Subject {
     type Strategy: UsesHandouts<Handout: Debug>;
     type Coordinator: Coordinator<Handout = HandoutOf<Self>>;
 
     fn n_slots(&self) -> u32;
 
-    /// An agent that has not started; the same each time.
+    /// An agent before its start; the same each time.
     fn agent(&self, slot: u32) -> Agent<Self::Strategy>;
 
-    /// The coordinator number `incarnation`, not started.
+    /// The coordinator of number `incarnation`, before its start.
     fn coordinator(&self, found: &Durable<HandoutOf<Self>>, incarnation: u32) -> Self::Coordinator;
 
-    /// Something leaves. `found` is what was durable before.
+    /// Checks a handout that leaves. `found` is the durable state before it.
     fn check_handout(
         &mut self,
         found: &Durable<HandoutOf<Self>>,
@@ -67,20 +69,20 @@ pub(crate) trait Subject {
         counts: &mut Counts,
     );
 
-    /// A refusal that may happen; any other must panic.
+    /// Accepts a refusal that may occur, and panics on any other.
     fn check_refused(&self, rejected: &UpdateRejected);
 
-    /// An agent is given a handout, not only once if it begins again.
+    /// Records a handout given to an agent. After a restart, an agent gets its handouts again.
     fn taken(&mut self, slot: u32, handout: &HandoutOf<Self>);
 
-    /// An agent begins again: it is given everything once more.
+    /// Records the restart of an agent, which then gets everything again.
     fn restarted(&mut self, slot: u32);
 
-    /// An agent, with its strategy at that moment, asks for a trial.
+    /// Checks a trial of an agent, with the agent's strategy at that moment.
     fn asked(&mut self, slot: u32, trial: &Trial, strategy: &Self::Strategy);
 }
 
-/// The number of times that each thing has happened.
+/// Number of occurrences of each event.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Counts(BTreeMap<&'static str, u64>);
 
@@ -100,37 +102,37 @@ impl Counts {
     }
 }
 
-/// An event that is going to happen.
+/// A scheduled event.
 enum Event<H> {
     /// A vector reaches the coordinator.
     Upload(AgentUpdate),
-    /// The answer to it reaches its sender: whether it was accepted.
+    /// The answer to an upload reaches its sender: true if it was accepted.
     Verdict(u32, u64, bool),
-    /// An agent asks for rounds after this one, and says what it has delivered.
+    /// An agent asks for rounds after this one, and reports its last delivered round.
     Question(u32, u64, Option<u64>),
     /// A handout reaches an agent that knows the rounds up to this one.
     Handout(u32, u64, H),
-    /// The coordinator asks for a vector again.
+    /// The coordinator requests a vector again.
     Resend(u32, u64),
-    /// Things that agents do by themselves; the number tells one process from the next.
+    /// Internal events of an agent; the second number identifies the process.
     Evaluated(u32, u32, Trial),
     Send(u32, u32, u64),
     Poll(u32, u32),
-    /// An agent stops, and begins again after this time.
+    /// An agent stops, and restarts after this time.
     Fall(u32, Option<usize>),
     Rise(u32),
-    /// Agents that are cut off for this time: their messages, those to them, or both.
+    /// Agents are cut off for this time: messages from them, to them, or both.
     Cut(Vec<u32>, [bool; 2], usize),
-    /// The coordinator's clock is set.
+    /// The coordinator's clock is adjusted.
     Jump(i64),
     Crash(usize),
     Restart,
-    /// The store's transaction becomes durable, and then the coordinator hears of it.
+    /// The store's transaction becomes durable; then the coordinator is notified.
     Durable(u32, u64, Stored),
     Committed(u32, u64),
 }
 
-/// A federation under way.
+/// A running federation.
 pub(crate) struct World<S: Subject> {
     pub(crate) subject: S,
     luck: Stream,
@@ -138,18 +140,18 @@ pub(crate) struct World<S: Subject> {
     loss: f64,
     delay: usize,
     queue: BinaryHeap<Reverse<(Tick, u64)>>,
-    /// By number; of events at one instant the first to be planned comes first.
+    /// By number. Events at the same instant are ordered by the time of planning.
     events: BTreeMap<u64, Event<HandoutOf<S>>>,
     next_event: u64,
     pub(crate) members: Vec<Member<S::Strategy>>,
-    /// Until when messages from an agent, and to it, are lost.
+    /// Ends of the interruptions of messages from and to each agent.
     cut: Vec<[Tick; 2]>,
     clock: Clock,
-    /// None while it is down.
+    /// `None` while the coordinator is down.
     host: Option<S::Coordinator>,
     incarnation: u32,
     pub(crate) durable: Durable<HandoutOf<S>>,
-    /// The slots whose vectors the coordinator has accepted, by round.
+    /// Slots with a vector that the coordinator has accepted, by round.
     collected: BTreeMap<u64, BTreeSet<u32>>,
     pub(crate) counts: Counts,
     trace: DefaultHasher,
@@ -199,7 +201,8 @@ impl<S: Subject> World<S> {
         self.events.insert(id, event);
     }
 
-    /// Sends a message from an agent (0) or to it (1): lost, once or twice, each copy with a delay of its own.
+    /// Sends a message from an agent (0) or to it (1) zero times, once or twice, each copy with its
+    /// own delay.
     fn send(&mut self, slot: u32, direction: usize, make: impl Fn() -> Event<HandoutOf<S>>) {
         if self.is_cut(slot, direction) || self.luck.bernoulli(self.loss) {
             return;
@@ -216,10 +219,10 @@ impl<S: Subject> World<S> {
         is_cut
     }
 
-    /// Plays it until every agent that has not left for good is done; returns a digest of everything that happened.
+    /// Runs until every remaining agent has finished. Returns a digest of all events.
     ///
     /// # Panics
-    /// If something does not hold, or agents are not done after 100 periods.
+    /// If a property does not hold, or agents have not finished after 100 periods.
     pub(crate) fn run(&mut self) -> u64 {
         self.plan();
         self.restart();
@@ -278,7 +281,7 @@ impl<S: Subject> World<S> {
             Event::Committed(incarnation, round) if incarnation == self.incarnation => {
                 self.committed(round);
             }
-            // What a coordinator that is gone was told.
+            // Notifications of a crashed coordinator.
             Event::Durable(..) | Event::Committed(..) => {}
         }
     }

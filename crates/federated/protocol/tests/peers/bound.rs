@@ -1,4 +1,5 @@
-//! The measured Bayesian simple regret beside the bound of theorem 3.1, on functions drawn from the prior that agents hold.
+//! The measured Bayesian simple regret against the bound of theorem 3.1, on functions drawn from
+//! the agents' prior.
 
 use std::sync::Arc;
 
@@ -12,7 +13,7 @@ use fedbo_strategies::{
 };
 use fedbo_streams::{Purpose, Seed};
 
-use crate::common::{SYNCHRONOUS, Team, complete, star};
+use crate::peers::common::{SYNCHRONOUS, Team, complete, star};
 
 const N_POINTS: u32 = 50;
 const NOISE_STD: f64 = 0.5;
@@ -27,7 +28,7 @@ fn points() -> Points {
     Points::from_flat(1, places.collect())
 }
 
-/// f* − f(x) of each agent and round, for one function: agents know the prior, and nothing else.
+/// f* − f(x) of each agent and round, for one function. Agents know only the prior.
 fn instants(team: &Team, joint: &Arc<JointSampler>, seed: Seed) -> Vec<Vec<f64>> {
     let prior = Posterior::new(kernel(), NOISE_STD.powi(2), Points::new(1), Vec::new()).unwrap();
     let mut stream = seed.stream(Purpose::Problem, 0, 0);
@@ -91,7 +92,8 @@ fn instants(team: &Team, joint: &Arc<JointSampler>, seed: Seed) -> Vec<Vec<f64>>
     instants
 }
 
-/// R_SB(t) = min over agents and rounds up to t of the mean of f* − f(x) over functions (equation 1).
+/// R_SB(t) = min over agents and rounds up to t of the mean of f* − f(x) over functions (equation
+/// 1).
 #[test]
 fn regret_stays_under_the_bound_on_functions_of_the_prior() {
     let joint = Arc::new(JointSampler::new(kernel(), points()).unwrap());
@@ -117,7 +119,8 @@ fn regret_stays_under_the_bound_on_functions_of_the_prior() {
             let limit = bound.at(round as u64 + 1);
             assert!(least <= limit, "{n} agents, round {round}: {least} above {limit}");
         }
-        // The bound is no news to who queries at random; the measured regret also falls far below that.
+        // Random queries would satisfy the bound too; the measured regret must also fall far below
+        // that.
         assert!(least < 0.25 * first.unwrap(), "{n} agents: {least}");
     }
 }

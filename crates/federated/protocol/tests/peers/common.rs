@@ -1,4 +1,5 @@
-//! Peers with little surrogates, an objective whose values name who observed what, and a calm world.
+//! Peers with small surrogates, an objective with a different value at each point, and a network
+//! without faults.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,7 +15,7 @@ use fedbo_space::{ParameterSpec, Space};
 use fedbo_strategies::{Domain, SharedPriorSettings, ThompsonSettings};
 use fedbo_streams::{Purpose, Seed};
 
-/// Agents that know each other, by edges.
+/// Agents and the edges between them.
 #[derive(Clone, Debug)]
 pub(crate) struct Team {
     pub(crate) neighbours: Vec<Vec<u32>>,
@@ -22,7 +23,7 @@ pub(crate) struct Team {
     pub(crate) n_initial: usize,
     pub(crate) pace: Pace,
     pub(crate) seed: u64,
-    /// An agent, whose fits come from the seed.
+    /// Constructor of an agent; the seed determines its fits.
     pub(crate) strategy: fn(Seed) -> Box<dyn Neighbour>,
 }
 
@@ -95,12 +96,12 @@ pub(crate) fn shared_prior(seed: Seed) -> Box<dyn Neighbour> {
     Box::new(NeighbourPriorAgent::new(domain(), settings, map, seed).unwrap())
 }
 
-/// The same at the same point, different at all others that a test comes to.
+/// Equal at equal points, and different at all other points that a test visits.
 pub(crate) fn objective(unit: &[f64]) -> f64 {
     -(unit[0] - 0.3).powi(2) - 0.5 * (unit[1] - 0.6).powi(2) + 0.1 * (9.0 * unit[0]).sin()
 }
 
-/// The queries of each agent when reports come at once and none is lost.
+/// The queries of each agent if reports arrive at once and none is lost.
 pub(crate) fn calm(peers: &mut [Peer]) -> Vec<Vec<Vec<f64>>> {
     let mut queries = vec![Vec::new(); peers.len()];
     let mut sent: BTreeMap<(usize, u32), usize> = BTreeMap::new();

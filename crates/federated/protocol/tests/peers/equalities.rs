@@ -1,17 +1,18 @@
-//! Comparisons of peers on special graphs with loops that know nothing of peers.
+//! Comparisons of peers on special graphs with loops that do not use peers.
 
 use fedbo_protocol::{InitialSharing, Neighbourhood, Peer, PeerPlan, ReportContent};
 use fedbo_strategies::{Observation, Points, Source, Strategy as _, ThompsonSampling};
 use fedbo_streams::Purpose;
 
-use crate::common::{SYNCHRONOUS, Team, calm, complete, domain, objective, settings, star};
+use crate::peers::common::{SYNCHRONOUS, Team, calm, complete, domain, objective, settings, star};
 
 fn observation(unit: Vec<f64>) -> Observation {
     let value = Some(objective(&unit));
     Observation::new(unit, value, Source::Own)
 }
 
-/// Batch Thompson sampling by hand: one model of everything, and in each round one sample an agent.
+/// Reference for batch Thompson sampling: one model of all observations, and one sample per agent
+/// in each round.
 fn batch(team: &Team) -> Vec<Vec<Vec<f64>>> {
     let mut model = ThompsonSampling::new(domain(), settings(), team.root()).unwrap();
     let mut queries: Vec<Vec<Vec<f64>>> = (0..team.n()).map(|n| team.initial(n)).collect();
@@ -33,7 +34,7 @@ fn batch(team: &Team) -> Vec<Vec<Vec<f64>>> {
     queries
 }
 
-/// An agent that is alone, by hand.
+/// Reference for an agent without neighbours.
 fn alone(team: &Team, agent: u32) -> Vec<Vec<f64>> {
     let mut model = ThompsonSampling::new(domain(), settings(), team.root()).unwrap();
     let mut queries = team.initial(agent);
@@ -69,14 +70,14 @@ fn a_graph_without_edges_is_everybody_alone() {
     }
 }
 
-/// In a star the centre knows everything and a leaf knows the centre's and its own.
+/// In a star the centre has all observations; a leaf has its own and the centre's.
 #[test]
 fn each_agent_models_its_own_and_its_neighbours_observations() {
     let team = Team::new(4, &star(4), SYNCHRONOUS, 5);
     let mut peers = peers(&team);
     let queries = calm(&mut peers);
     let known = |agents: &[usize]| {
-        // The last round's are shared and no longer used.
+        // The observations of the last round are shared but no longer used.
         let of = |agent: &usize| queries[*agent][..6].iter().map(|unit| objective(unit));
         let mut known: Vec<f64> = agents.iter().flat_map(of).collect();
         known.sort_by(f64::total_cmp);
@@ -89,7 +90,7 @@ fn each_agent_models_its_own_and_its_neighbours_observations() {
     }
 }
 
-/// Whoever becomes a neighbour gets all of the past, and what was received stays known.
+/// A new neighbour gets all earlier reports, and reports stay known after the edge ends.
 #[test]
 fn a_neighbour_that_comes_brings_its_past() {
     let team = Team::new(2, &[], SYNCHRONOUS, 6);
@@ -101,7 +102,8 @@ fn a_neighbour_that_comes_brings_its_past() {
     let queries = calm(&mut peers);
     for agent in 0..2_usize {
         assert_eq!(queries[agent][..4], alone(&team, u32::try_from(agent).unwrap())[..4]);
-        // Own of rounds 0 to 4, the other's of rounds 0 to 3: the edge ends before that of round 4 is asked for.
+        // Own observations of rounds 0 to 4, the other's of rounds 0 to 3: the edge ends before
+        // round 4 is needed.
         let (own, others) = (&queries[agent][..6], &queries[1 - agent][..5]);
         let mut expected: Vec<f64> = own.iter().chain(others).map(|unit| objective(unit)).collect();
         let mut found = peers[agent].surrogate().outputs().to_vec();
@@ -125,7 +127,7 @@ fn what_is_shared_of_initial_points_is_a_choice() {
     assert_eq!(n_known(InitialSharing::Nothing), 2 * (2 + 4) - 2);
 }
 
-/// A placebo has the values and none of the points.
+/// A placebo has the observed values at none of the observed points.
 #[test]
 fn a_placebo_says_nothing_of_where_values_are_from() {
     let team = Team::new(2, &complete(2), SYNCHRONOUS, 8);

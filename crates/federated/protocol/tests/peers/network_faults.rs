@@ -1,4 +1,5 @@
-//! Reports are lost, late, doubled and overtaken; peers die and are rebuilt from what they had made durable; links are cut.
+//! Reports are lost, delayed, duplicated and reordered; peers crash and are rebuilt from their
+//! durable events; links are cut.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,9 +7,9 @@ use fedbo_protocol::{Pace, Peer, PeerEffect, PeerEvent, Report, ReportRejected, 
 use fedbo_streams::Stream;
 use fedbo_testkit::test_stream;
 
-use crate::common::{SYNCHRONOUS, Team, calm, complete, objective, shared_prior, star};
+use crate::peers::common::{SYNCHRONOUS, Team, calm, complete, objective, shared_prior, star};
 
-/// The time after which a sender tries again.
+/// Time after which a sender retries.
 const RETRY: Tick = 40;
 
 enum Due {
@@ -21,11 +22,11 @@ enum Due {
     Dies(u32),
 }
 
-/// A peer with what survives it.
+/// A peer with its durable state.
 struct Host {
-    /// None while it is dead.
+    /// `None` after a crash.
     peer: Option<Peer>,
-    /// Events that its machine took, in order.
+    /// Events that the machine handled, in order.
     durable: Vec<(PeerEvent, Tick)>,
     /// The number of reports that each neighbour has confirmed.
     confirmed: BTreeMap<u32, u64>,
@@ -38,7 +39,7 @@ struct World<'a> {
     queue: BTreeMap<(Tick, u64), Due>,
     n_queued: u64,
     hosts: Vec<Host>,
-    /// Until when nothing passes between two peers.
+    /// End of the interruption between two peers.
     cut: BTreeMap<(u32, u32), Tick>,
     loss: f64,
     queries: Vec<BTreeMap<u64, Vec<f64>>>,
@@ -126,7 +127,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// A new process takes the same events at the same instants as the one before.
+    /// Starts a new process and replays the durable events at their original instants.
     fn rise(&mut self, agent: u32) {
         if self.hosts[agent as usize].peer.is_some() {
             return;
@@ -136,7 +137,7 @@ impl<'a> World<'a> {
         for (event, at) in self.hosts[agent as usize].durable.clone() {
             effects = [effects, peer.handle(event, at).unwrap()].concat();
         }
-        // Of the past, only a trial that is still running is to be carried out again.
+        // Of the replayed effects, only a trial that is still running must be carried out again.
         let last = effects.iter().rev().find_map(|effect| match effect {
             PeerEffect::Evaluate(trial) => Some(trial.clone()),
             _ => None,
@@ -158,12 +159,12 @@ impl<'a> World<'a> {
     fn feed(&mut self, agent: u32, event: PeerEvent) {
         let host = &mut self.hosts[agent as usize];
         let Some(peer) = &mut host.peer else {
-            return; // nobody is there
+            return; // the peer is down
         };
         if let PeerEvent::Evaluated { trial, .. } = &event {
             let is_known = |(known, _): &(PeerEvent, Tick)| matches!(known, PeerEvent::Evaluated { trial: known, .. } if known == trial);
             if host.durable.iter().any(is_known) {
-                return; // of the process before
+                return; // reported by the previous process
             }
         }
         host.durable.push((event.clone(), self.now));
@@ -199,7 +200,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Sends what was not confirmed, and again later.
+    /// Sends unconfirmed reports, and retries later.
     fn push(&mut self, agent: u32) {
         let Some(peer) = &self.hosts[agent as usize].peer else {
             self.after(RETRY as usize, Due::Retry(agent));
@@ -240,7 +241,7 @@ fn graphs() -> Vec<(u32, Vec<(u32, u32)>)> {
     vec![(4, star(4)), (3, complete(3)), (4, vec![(0, 1), (1, 2), (2, 3)])]
 }
 
-/// However reports travel and whoever dies: with a synchronous pace the queries are those of calm.
+/// With a synchronous pace, faults of delivery and crashes do not change the queries.
 #[test]
 fn weather_changes_nothing_of_a_synchronous_team() {
     for (case, (n, edges)) in graphs().into_iter().enumerate() {
@@ -257,7 +258,7 @@ fn weather_changes_nothing_of_a_synchronous_team() {
     }
 }
 
-/// The same of a team whose agents learn a prior from each other's observations.
+/// The same for a team whose agents learn a prior from each other's observations.
 #[test]
 fn weather_changes_nothing_of_a_team_with_a_shared_prior() {
     let team = Team { strategy: shared_prior, ..Team::new(3, &complete(3), SYNCHRONOUS, 7) };
@@ -272,7 +273,8 @@ fn weather_changes_nothing_of_a_team_with_a_shared_prior() {
     }
 }
 
-/// Without waiting, or with patience that ends, everybody still comes to the end, and no observation counts twice.
+/// Without waiting or with limited patience, every agent still finishes, and no observation counts
+/// twice.
 #[test]
 fn nothing_is_counted_twice_at_any_pace() {
     let hasty = Pace::Synchronous { patience: Some(15) };
@@ -299,7 +301,7 @@ fn nothing_is_counted_twice_at_any_pace() {
                 let made = sources.iter().flat_map(|source| world.queries[*source].values());
                 let made: BTreeSet<u64> = made.map(|unit| objective(unit).to_bits()).collect();
                 assert!(known.is_subset(&made));
-                // All of its own but the last, which came after its last query.
+                // All own observations except the last, which followed the last query.
                 let own = world.queries[agent].values().rev().skip(1);
                 assert!(own.clone().all(|unit| known.contains(&objective(unit).to_bits())));
             }
@@ -308,7 +310,7 @@ fn nothing_is_counted_twice_at_any_pace() {
     assert!(n_late > 0, "nobody was ever late");
 }
 
-/// Reports that no honest neighbour sends are refused and named, and the rounds go on.
+/// Invalid reports are refused with the sender named, and the rounds continue.
 #[test]
 fn what_is_no_report_is_refused() {
     let team = Team::new(3, &[(0, 1)], SYNCHRONOUS, 3);

@@ -1,4 +1,4 @@
-//! One arm of a run: its agents, and who coordinates them.
+//! One arm of a run: its agents and their coordinator.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -7,8 +7,8 @@ use fedbo_gp::FeatureMap;
 use fedbo_objective::Objective;
 use fedbo_privacy::mechanism::{SecureNoise, SimNoise};
 use fedbo_protocol::{
-    Agent, AgentError, Aggregator, Instants, Mailbox, Participations, Relay, RoundMechanism,
-    UsesHandouts,
+    Agent, AgentEffect, AgentError, AgentUpdate, Aggregator, Instants, Mailbox, Participations,
+    Relay, RoundMechanism, UsesHandouts,
 };
 use fedbo_strategies::StrategyError;
 use fedbo_streams::Seed;
@@ -26,17 +26,25 @@ use fedbo_federation::{
     ReleasePlan, Role,
 };
 
-/// An arm that is about to run, once.
+/// An arm before its single run.
 pub(crate) struct ArmRun<'a> {
-    /// The federation, in the repetition that is run.
+    /// The federation, for the current repetition.
     pub(crate) federation: &'a Federation,
     pub(crate) arm: Arm,
-    /// The objective of each agent, in the order of the file.
+    /// The objective of each agent that makes queries, in the order of the file.
     pub(crate) objectives: Vec<Arc<dyn Objective>>,
-    /// The ledger to which the arm's releases are charged, if they are.
+    /// The ledger for the charges of the arm's releases, if they are charged.
     pub(super) ledger: Option<&'a mut StudyLedger>,
     pub(crate) observer: &'a mut (dyn Observer + Send),
     pub(crate) stop: &'a AtomicBool,
+}
+
+/// Returns the objectives of the agents that make queries.
+pub(crate) fn objectives(
+    federation: &Federation,
+    stop: &Arc<AtomicBool>,
+) -> Result<Vec<Arc<dyn Objective>>, RunError> {
+    federation.tuning().map(|(_, agent)| objective(federation, agent, stop)).collect()
 }
 
 /// Returns the objective of an agent.
@@ -53,7 +61,7 @@ pub(crate) fn objective(
 }
 
 impl<'a> ArmRun<'a> {
-    /// An arm that charges nothing: one of a declared experiment.
+    /// Creates an arm without charges: one of a declared experiment.
     pub(crate) fn uncharged(
         federation: &'a Federation,
         arm: Arm,
@@ -64,7 +72,7 @@ impl<'a> ArmRun<'a> {
         Self { federation, arm, objectives, ledger: None, observer, stop }
     }
 
-    /// Runs it on the current thread pool.
+    /// Runs the arm on the current thread pool.
     pub(crate) fn run(mut self) -> Result<Ended, RunError> {
         let federation = self.federation;
         let map = federation.feature_map().map_err(RunError::Features)?;
@@ -91,9 +99,10 @@ impl<'a> ArmRun<'a> {
                         self.stop,
                     )?);
                 }
+                let contributions = contributions(federation, agent)?;
                 let ended = run_relayed(
                     &mut members,
-                    Vec::new(),
+                    contributions,
                     federation.message_len(),
                     map.hash(),
                     self.observer,
@@ -106,7 +115,7 @@ impl<'a> ArmRun<'a> {
         }
     }
 
-    /// An arm of agents that share with neighbours, in virtual time.
+    /// Runs an arm of agents that share with neighbours, in virtual time.
     fn neighbours(self, neighbours: &NeighbourPlan) -> Result<Ended, RunError> {
         let federation = self.federation;
         let mut members = Vec::with_capacity(federation.agents.len());
@@ -131,7 +140,8 @@ impl<'a> ArmRun<'a> {
         Ok(ended)
     }
 
-    /// An arm of agents that learn from releases. What is charged has noise of the operating system, all else has noise from the seed (INV-10).
+    /// Runs an arm of agents that learn from releases. Charged releases have noise from the
+    /// operating system, all others have noise from the seed (INV-10).
     fn released(
         mut self,
         releases: &ReleasePlan,
@@ -199,7 +209,8 @@ impl<'a> ArmRun<'a> {
         Ok(ended)
     }
 
-    /// The agents, in the order of the file, with their objectives, which are then gone from here.
+    /// Creates the agents that make queries, in the order of the file. Moves their objectives out
+    /// of `self`.
     fn members<S: UsesHandouts>(
         &mut self,
         strategy: impl Fn(Seed) -> Result<S, StrategyError>,
@@ -208,8 +219,7 @@ impl<'a> ArmRun<'a> {
         let seed = federation.root();
         let mut members = Vec::with_capacity(federation.agents.len());
         let objectives = std::mem::take(&mut self.objectives);
-        let agents = federation.agents.iter().zip(objectives);
-        for (id, (agent, objective)) in (0_u32..).zip(agents) {
+        for ((id, agent), objective) in federation.tuning().zip(objectives) {
             let name = || agent.name.clone();
             let strategy = strategy(federation.agent_seed(id))?;
             let plan = federation.agent_plan(id);
@@ -231,7 +241,29 @@ impl<'a> ArmRun<'a> {
     }
 }
 
-/// The times of a session at a free pace.
+/// The messages of the agents with earlier trials, which each of them sends before the first round.
+fn contributions<S: UsesHandouts>(
+    federation: &Federation,
+    strategy: impl Fn(Seed) -> Result<S, StrategyError>,
+) -> Result<Vec<AgentUpdate>, RunError> {
+    let mut contributions = Vec::new();
+    for id in (0_u32..).take(federation.agents.len()) {
+        if federation.history(id).is_none() {
+            continue;
+        }
+        let agent = || federation.agents[id as usize].name.clone();
+        let plan = federation.agent_plan(id).ok_or_else(|| RunError::NoStart { agent: agent() })?;
+        let strategy = strategy(federation.agent_seed(id))?;
+        let effects = Agent::new(strategy, plan, federation.root())?.start()?;
+        contributions.extend(effects.into_iter().filter_map(|effect| match effect {
+            AgentEffect::Upload(update) => Some(update),
+            _ => None,
+        }));
+    }
+    Ok(contributions)
+}
+
+/// The durations in a session at a free pace.
 fn times(free: &FreePlan) -> FreeTimes {
     FreeTimes { trials: free.trial_ms.clone(), last_window: free.windows - 1 }
 }

@@ -1,4 +1,4 @@
-//! From the trials of a federation's agents to rows of its results.
+//! Converts the trials of a federation's agents to rows of its results.
 
 use fedbo_federation::{Arm, Federation};
 use fedbo_report::Row;
@@ -6,7 +6,7 @@ use fedbo_report::Row;
 use crate::row_builder::{RowBuilder, RowLabels};
 use crate::session::TrialRecord;
 
-/// The agents of one arm in one repetition, as their rows are written.
+/// Row builders for the agents of one arm in one repetition.
 pub(crate) struct ArmRowBuilders<'a> {
     federation: &'a Federation,
     /// In the order of the agents.
@@ -14,7 +14,7 @@ pub(crate) struct ArmRowBuilders<'a> {
 }
 
 impl<'a> ArmRowBuilders<'a> {
-    /// Of an arm that begins; `experiment` is the name in the results.
+    /// Creates the builders for a new arm; `experiment` is its name in the results.
     pub(crate) fn new(federation: &'a Federation, experiment: &str, arm: Arm) -> Self {
         let agents = federation.agents.iter();
         let row_builder = agents.map(|agent| {
@@ -30,7 +30,7 @@ impl<'a> ArmRowBuilders<'a> {
         Self { federation, row_builders: row_builder.collect() }
     }
 
-    /// The row of a trial; those of an agent come in order.
+    /// The row of a trial. The trials of each agent must come in order.
     pub(crate) fn row(&mut self, record: &TrialRecord) -> Row {
         let index = record.agent as usize;
         let agents = &self.federation.agents;

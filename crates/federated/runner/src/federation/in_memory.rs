@@ -1,4 +1,4 @@
-//! An arm of a federation whose rows stay in memory.
+//! Runs an arm of a federation and keeps its rows in memory.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -6,13 +6,13 @@ use std::sync::atomic::AtomicBool;
 use fedbo_federation::{Arm, Federation};
 use fedbo_report::Row;
 
-use super::arm::{ArmRun, objective};
+use super::arm::{ArmRun, objectives};
 use super::arm_rows::ArmRowBuilders;
 use super::run_error::RunError;
 use crate::session::{Ended, Observer, TrialRecord};
 
-/// Runs an arm that charges nothing on the current thread pool, and returns its rows, agent by agent. `experiment` is their name of
-/// it; when `stop` is set, no further wave of trials begins.
+/// Runs an arm without charges on the current thread pool, and returns its rows, agent by agent.
+/// `experiment` is their experiment name. If `stop` is set, no further wave of trials begins.
 ///
 /// # Errors
 /// If an objective cannot be used, or the session fails.
@@ -26,11 +26,9 @@ pub fn run_arm(
     if !known.contains(&arm) {
         return Err(RunError::UnknownArm { arm, known });
     }
-    // Evaluations are not stopped in the middle.
+    // Evaluations are never stopped in the middle.
     let never = Arc::new(AtomicBool::new(false));
-    let agents = federation.agents.iter();
-    let objectives =
-        agents.map(|agent| objective(federation, agent, &never)).collect::<Result<_, _>>()?;
+    let objectives = objectives(federation, &never)?;
     let mut rows = Collector {
         row_builders: ArmRowBuilders::new(federation, experiment, arm),
         rows: vec![Vec::new(); federation.agents.len()],

@@ -1,7 +1,7 @@
 //! A whole federation in one process: a run of its arms, and the results folder that it leaves.
 //!
-//! What a `federation.toml` means is decided by `fedbo-federation`, rounds are played by [`crate::run_session`], results written
-//! by `fedbo-report`. Start at [`run_federation`].
+//! `fedbo-federation` defines the meaning of a `federation.toml`, [`crate::run_session`] runs the
+//! rounds, and `fedbo-report` writes the results. Start at [`run_federation`].
 
 mod arm;
 mod arm_rows;

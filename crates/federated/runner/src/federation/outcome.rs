@@ -1,4 +1,4 @@
-//! The outcome of a run: its summary, its pictures, and the agents that failed.
+//! The outcome of a run: its summary, its figures, and the agents with failures.
 
 use std::collections::BTreeMap;
 
@@ -12,10 +12,10 @@ use super::run_error::RunError;
 use crate::session::Ended;
 use fedbo_federation::{Arm, Federation};
 
-/// Most agents that get a panel each.
+/// Maximum number of agents with a panel each.
 const PANELS_MAX: usize = 12;
 
-/// Writes the summary and the pictures.
+/// Writes the summary and the figures.
 pub(super) fn report(
     federation: &Federation,
     options: &RunOptions,
@@ -27,17 +27,17 @@ pub(super) fn report(
 ) -> Result<Summary, RunError> {
     let by_regret = federation.knows_regret();
     let metric = if by_regret { Metric::Regret } else { Metric::Best };
-    // Agents differ more than arms do: each has a panel beside that of their mean, unless there are too many of them.
+    // Agents differ more than arms do, so each agent has a panel beside the panel of the mean,
+    // unless there are too many agents.
     let by_agent = federation.agents.len() <= PANELS_MAX;
     let figure = FigureSpec {
         title: federation.name.clone(),
         x_label: "queries of each agent".to_owned(),
-        y_label: match (by_regret, by_agent) {
-            (true, true) => "simple regret".to_owned(),
-            (true, false) => "simple regret, mean over agents".to_owned(),
-            (false, true) => "best value so far".to_owned(),
-            (false, false) => "best value so far, mean over agents".to_owned(),
-        },
+        y_label: y_label(federation.value_name.as_deref(), by_regret, by_agent),
+        arm_labels: Arm::labels()
+            .into_iter()
+            .filter(|(name, _)| arms.iter().any(|arm| arm.name() == name))
+            .collect(),
         scale: if by_regret { Scale::Log } else { Scale::Linear },
         panel_by: if by_agent { PanelBy::Agent } else { PanelBy::None },
         mean_over_agents: true,
@@ -56,7 +56,7 @@ pub(super) fn report(
             .iter()
             .map(|control| (first.name().to_owned(), control.name().to_owned()))
             .collect(),
-        // Agents that learn from each other are one value together: a single run has no standard error.
+        // Agents that learn from each other count as one value: a single run has no standard error.
         clusters: Clusters::Runs,
         private: if federation.is_simulation() {
             Some(false) // INV-10
@@ -83,6 +83,17 @@ pub(super) fn report(
     Ok(summary)
 }
 
+/// The label of the vertical axis: the file's name for the value, if it has one, and the plotted
+/// quantity.
+fn y_label(value_name: Option<&str>, by_regret: bool, by_agent: bool) -> String {
+    let mean = if by_agent { "" } else { ", mean over agents" };
+    match (value_name, by_regret) {
+        (_, true) => format!("simple regret{mean}"),
+        (Some(name), false) => format!("{name} (best so far)"),
+        (None, false) => format!("best value so far{mean}"),
+    }
+}
+
 /// Agents with failed trials.
 pub(super) fn failures(names: &[String], rows: &[Row]) -> Vec<AgentFailures> {
     let of = |name: &String| {
@@ -97,4 +108,19 @@ pub(super) fn failures(names: &[String], rows: &[Row]) -> Vec<AgentFailures> {
         })
     };
     names.iter().filter_map(of).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The file's name for the value does not apply to regrets.
+    #[test]
+    fn the_axis_has_the_words_of_the_file() {
+        let words = Some("digits read correctly");
+        assert_eq!(y_label(words, false, false), "digits read correctly (best so far)");
+        assert_eq!(y_label(words, true, true), "simple regret");
+        assert_eq!(y_label(None, false, false), "best value so far, mean over agents");
+        assert_eq!(y_label(None, false, true), "best value so far");
+    }
 }

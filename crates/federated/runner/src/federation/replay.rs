@@ -1,7 +1,7 @@
-//! Going on with an interrupted run: recorded values stand in for evaluations.
+//! Resumes an interrupted run: recorded values replace evaluations.
 //!
-//! A run is a function of its file and of the values of its objectives, so that replaying the values brings every agent
-//! back to where it was; each replayed query is compared with the recorded one.
+//! A run is a function of its file and of the values of its objectives. Replaying the values
+//! therefore restores every agent's state. Each replayed query is compared with the recorded one.
 
 use std::collections::HashMap;
 use std::io;
@@ -15,7 +15,7 @@ use super::run_error::RunError;
 use fedbo_federation::{Arm, Federation};
 use fedbo_report::{RESULTS_FILE, ReportError, Row, read_results};
 
-/// Rows of an interrupted run that the new run has not come to yet.
+/// Rows of an interrupted run that the new run has not reached yet.
 pub(super) struct PendingRows {
     path: PathBuf,
     rows: HashMap<Place, Row>,
@@ -25,7 +25,8 @@ pub(super) struct PendingRows {
 type Place = (String, u32, String, i64);
 
 impl PendingRows {
-    /// The rows in a folder, checked to belong to this federation and these arms; none if there are no results.
+    /// Reads the rows in a folder and checks that they belong to this federation and these arms.
+    /// Returns `None` if there are no results.
     pub(super) fn read(
         folder: &Path,
         federation: &Federation,
@@ -52,7 +53,7 @@ impl PendingRows {
             }
             if !arms.iter().any(|arm| arm.name() == row.arm) {
                 return refuse(format!(
-                    "it holds the arm {}, which this command does not run; give the --arms and --runs with which it was begun",
+                    "it holds the arm {}, which this command does not run; give the --arms and --runs that it was started with",
                     row.arm
                 ));
             }
@@ -85,24 +86,24 @@ impl PendingRows {
         Ok(Some(recorded))
     }
 
-    /// Number of rows that are left.
+    /// Number of remaining rows.
     pub(super) fn len(&self) -> usize {
         self.rows.len()
     }
 
-    /// Number of rows of an arm in a run that are left.
+    /// Number of remaining rows of an arm in a run.
     pub(super) fn n_of(&self, arm: Arm, run: u32) -> usize {
         let of_arm = |place: &&Place| place.0 == arm.name() && place.1 == run;
         self.rows.keys().filter(of_arm).count()
     }
 
-    /// The last iteration of an arm that has a row.
+    /// The last iteration among the rows of an arm.
     pub(super) fn last_iteration(&self, arm: Arm) -> Option<i64> {
         let of_arm = self.rows.keys().filter(|key| key.0 == arm.name());
         of_arm.map(|key| key.3).max()
     }
 
-    /// Values of an agent in a run by index of its trial; `None` for failed ones.
+    /// Values of an agent in a run by trial index; `None` for failed trials.
     pub(super) fn values(
         &self,
         arm: Arm,
@@ -122,10 +123,11 @@ impl PendingRows {
             .collect()
     }
 
-    /// Puts what was recorded of a trial into its replayed row: its time and the reason of its failure. Whether it was recorded.
+    /// Copies the recorded duration and failure reason of a trial into its replayed row. Returns
+    /// false if the trial was not recorded.
     ///
     /// # Errors
-    /// If the recorded trial was another one.
+    /// If the recorded trial differs.
     pub(super) fn settle(&mut self, row: &mut Row) -> Result<bool, RunError> {
         let key = (row.arm.clone(), row.run, row.agent.clone(), row.iteration);
         let Some(old) = self.rows.remove(&key) else {
@@ -141,8 +143,8 @@ impl PendingRows {
                 format!("{} ({})", values.join(", "), row.source)
             };
             return Err(self.refuse(format!(
-                "agent {:?} queried {} at iteration {} of arm {}, and this file leads to {}; \
-                 seed, space, agents or options have changed",
+                "agent {:?} queried {} at iteration {} of arm {}, but this file leads to {}; seed, \
+                 space, agents or options have changed",
                 old.agent,
                 shown(&old),
                 old.iteration,
@@ -160,7 +162,8 @@ impl PendingRows {
     }
 }
 
-/// Cuts off a last line that was not written to its end, as after a crash of the machine. False if no line is left.
+/// Removes an incomplete last line, as after a crash of the machine. Returns false if no line is
+/// left.
 fn drop_unfinished_line(path: &Path) -> Result<bool, ReportError> {
     let bytes = match std::fs::read(path) {
         Ok(bytes) => bytes,
@@ -188,7 +191,7 @@ fn drop_unfinished_line(path: &Path) -> Result<bool, ReportError> {
     Ok(end > 0)
 }
 
-/// An objective that answers recorded trials from the record.
+/// An objective that returns recorded values for recorded trials.
 pub(super) struct RecordedObjective {
     inner: Arc<dyn Objective>,
     values: HashMap<u64, Option<f64>>,

@@ -19,15 +19,16 @@ use super::settings_record::SettingsRecord;
 use crate::session::{Observer, TrialRecord};
 use fedbo_federation::{Arm, Federation};
 
-/// The two files of a resumed run that has not come to all rows of the earlier one yet.
+/// The two files of a resumed run that has not reached all rows of the earlier run yet.
 struct Staging {
-    /// The new file, with rows in their order.
+    /// The new file, with rows in order.
     new: StagedResults,
-    /// The old file, once there are rows that it does not have: they are written behind its own, so that they are kept however this run
-    /// ends.
+    /// The old file, once there are rows that it does not contain. They are appended to it, so that
+    /// they are kept if this run ends early.
     old: Option<ResultsWriter>,
-    /// The files that were marked or removed when rows were added, as they were before. The summary of a private run is not among them: the
-    /// added rounds may have released more than it says.
+    /// Files that were marked or removed when rows were added, with their previous contents. The
+    /// summary of a private run is not included: the added rounds may have released more than it
+    /// states.
     outdated: Vec<(PathBuf, Vec<u8>)>,
 }
 
@@ -35,22 +36,22 @@ struct Staging {
 pub(super) struct ResultsFile {
     writer: ResultsWriter,
     rows: Vec<Row>,
-    /// Rows of an earlier run that this one has not come to yet.
+    /// Rows of an earlier run that this one has not reached yet.
     pub(super) recorded: Option<PendingRows>,
     staging: Option<Staging>,
     folder: PathBuf,
     parameters: Vec<String>,
-    /// True once rows were added to those of an earlier run.
+    /// True after rows were added to those of an earlier run.
     is_extended: bool,
-    /// f* − f(x) of each query, by arm, run and round, of agents whose optimum is known.
+    /// f* − f(x) of each query, by arm, run and round, for agents with a known optimum.
     instants: BTreeMap<(&'static str, u32), Vec<Vec<f64>>>,
-    /// The first agent that failed too often in a row.
+    /// The first agent with too many consecutive failures.
     pub(super) failing: Option<FailingAgent>,
 }
 
 impl ResultsFile {
-    /// Returns the results in the folder from which the run goes on; none if it does not resume, or if there is no
-    /// trial yet.
+    /// Returns the results in the folder that the run resumes from; `None` if it does not resume,
+    /// or if there is no trial yet.
     pub(super) fn recorded(
         federation: &Federation,
         options: &RunOptions,
@@ -86,7 +87,7 @@ impl ResultsFile {
             let (new, writer) = StagedResults::create(&folder, &parameters)?;
             (writer, Some(Staging { new, old: None, outdated: Vec::new() }))
         } else {
-            // With `Resume` there are no results here, at most a header.
+            // With `Resume`, the folder contains no results here, at most a header.
             let overwrite = options.existing != ExistingResults::Refuse;
             let writer = ResultsWriter::create(&folder, &parameters, overwrite)?;
             SettingsRecord::of(federation, options.runs.is_some())?.write(&folder)?;
@@ -105,7 +106,7 @@ impl ResultsFile {
         })
     }
 
-    /// Writes rows, of which those in `further` are in no earlier run.
+    /// Writes rows. Those with an index in `further` are not in an earlier run.
     fn write(&mut self, rows: Vec<Row>, further: &[usize]) -> Result<(), RunError> {
         if let Some(staging) = &mut self.staging
             && !further.is_empty()
@@ -132,7 +133,7 @@ impl ResultsFile {
         }
         rows.iter().try_for_each(|row| self.writer.append(row))?;
         self.writer.commit()?;
-        // The new file takes the place of the old one once it has everything that this has.
+        // The new file replaces the old one once it contains all rows of the old one.
         if self.recorded.as_ref().is_some_and(|rows| rows.len() == 0)
             && let Some(staging) = self.staging.take()
         {
@@ -142,11 +143,12 @@ impl ResultsFile {
         Ok(marked?)
     }
 
-    /// Returns true if a replayed row is one of the earlier run, whose time and reason of failure it then has.
+    /// Returns true if a replayed row belongs to the earlier run; it then gets the recorded
+    /// duration and failure reason.
     ///
     /// # Errors
-    /// If that run cannot be gone on from. What was added to its rows is taken back, and the files beside them are as before, but for the summary of a private
-    /// run.
+    /// If that run cannot be resumed. The rows added to it are removed, and the files beside it are
+    /// restored, except the summary of a private run.
     fn settle(&mut self, row: &mut Row) -> Result<bool, RunError> {
         let Some(recorded) = &mut self.recorded else {
             return Ok(false);
@@ -162,7 +164,7 @@ impl ResultsFile {
         settled
     }
 
-    /// Notes the regret of a query.
+    /// Records the regret of a query.
     fn regret(&mut self, arm: Arm, run: u32, round: u64, regret: f64) {
         let rounds = self.instants.entry((arm.name(), run)).or_default();
         let Some(index) = round.checked_sub(1).and_then(|r| usize::try_from(r).ok()) else {
@@ -174,7 +176,7 @@ impl ResultsFile {
         rounds[index].push(regret);
     }
 
-    /// The regret of the agents as a team, by arm and run; none while a run is replayed.
+    /// The regret of the agents as a team, by arm and run; empty while a run is replayed.
     pub(super) fn team_runs(&self, experiment: &str) -> Vec<TeamRun> {
         if self.staging.is_some() {
             return Vec::new();
@@ -191,7 +193,8 @@ impl ResultsFile {
         .collect()
     }
 
-    /// All rows that are in the folder now. Where the replay was interrupted, those are the old ones and what was added to them.
+    /// Returns all rows that are now in the folder. If the replay was interrupted, these are the
+    /// old rows and the added ones.
     pub(super) fn close(self, folder: &Path) -> Result<Vec<Row>, RunError> {
         if self.staging.is_some() {
             let path = folder.join(fedbo_report::RESULTS_FILE);
@@ -201,12 +204,14 @@ impl ResultsFile {
     }
 }
 
-/// Writes the trials of an arm into the results_file.
+/// Writes the trials of an arm to the results file.
 pub(super) struct ArmWriter<'a> {
     pub(super) federation: &'a Federation,
     pub(super) arm: Arm,
     pub(super) row_builders: ArmRowBuilders<'a>,
-    /// One for each agent.
+    /// Agents that make queries, in order.
+    pub(super) tuning: Vec<u32>,
+    /// One counter per agent.
     pub(super) failures: Vec<FailureCounter>,
     pub(super) results_file: &'a mut ResultsFile,
     pub(super) progress: &'a dyn RunProgress,
@@ -214,7 +219,9 @@ pub(super) struct ArmWriter<'a> {
 
 impl Observer for ArmWriter<'_> {
     fn trial_ended(&self, record: &TrialRecord) {
-        self.progress.trial_ended(record.agent as usize, &record.outcome);
+        if let Ok(place) = self.tuning.binary_search(&record.agent) {
+            self.progress.trial_ended(place, &record.outcome);
+        }
     }
 
     fn wave_ended(&mut self, records: &[TrialRecord]) -> anyhow::Result<()> {
@@ -251,7 +258,8 @@ impl Observer for ArmWriter<'_> {
 }
 
 impl ArmWriter<'_> {
-    /// Counts failures of an agent. Those of an earlier run do not count: whoever goes on has mended the command.
+    /// Counts failures of an agent. Those of an earlier run do not count: the command was
+    /// repaired before the resume.
     fn watch(&mut self, index: usize, outcome: &Outcome, is_replayed: bool) {
         let failures_of_agent = &mut self.failures[index];
         let Outcome::Failed(failure) = outcome else {

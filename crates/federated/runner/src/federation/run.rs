@@ -23,64 +23,72 @@ use crate::session::Ended;
 use fedbo_federation::PrivacyPlan;
 use fedbo_federation::{Arm, Collaboration, Federation, FederationAgent, Role};
 
-/// The treatment of results that stand in the folder already.
+/// The treatment of existing results in the folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExistingResults {
-    /// Leave them alone: an error.
+    /// Keep them and return an error.
     Refuse,
     /// Remove them.
     Overwrite,
-    /// Go on from them; where there are none: an error.
+    /// Resume from them; an error if there are none.
     Resume,
 }
 
 /// The options of a run.
 #[derive(Clone, Debug)]
 pub struct RunOptions {
-    /// The arms, in order; the first is compared with the others. Empty for the file's own algorithm alone.
+    /// The arms, in order; the first is compared with the others. If empty, only the file's own
+    /// algorithm.
     pub arms: Vec<Arm>,
-    /// The number of repetitions, each from another child of the seed; none for one run from the seed itself.
+    /// The number of repetitions, each with another child of the seed; `None` for one run with the
+    /// seed itself.
     pub runs: Option<u32>,
     /// The results folder.
     pub out: PathBuf,
-    /// Results that stand there.
+    /// The treatment of existing results in this folder.
     pub existing: ExistingResults,
-    /// True if the budget may be spent once more on the same agents when results with a ledger are overwritten: the old
-    /// ledger is kept beside the new one.
+    /// True if overwriting results with a ledger may spend the budget again on the same agents. The
+    /// old ledger is kept beside the new one.
     pub spend_again: bool,
-    /// Worker threads; results do not depend on it. None for as many as the machine runs at once.
+    /// Worker threads; results do not depend on their number. `None` for the machine's number of
+    /// hardware threads.
     pub threads: Option<usize>,
-    /// The number of trials in a row that an agent may fail before the run ends; those of runs that it resumes do not count.
+    /// Maximum number of consecutive failed trials of an agent before the run ends. Trials of
+    /// resumed runs do not count.
     pub failures_max: FailuresMax,
 }
 
-/// The arm that begins, and its run.
+/// An arm at its start, and its run.
 #[derive(Clone, Debug)]
 pub struct ArmStarted<'a> {
     /// The arm.
     pub arm: Arm,
-    /// The number of the run, from 0, and the number of runs; none where there is one from the seed itself.
+    /// The number of the run, from 0, and the number of runs; `None` for one run with the seed
+    /// itself.
     pub run: Option<(u32, u32)>,
-    /// Names of the agents.
+    /// Names of the agents that make queries.
     pub agents: &'a [String],
+    /// The number of other agents, which only contribute earlier observations.
+    pub n_contributors: usize,
     /// Initial points of each agent.
     pub n_initial: usize,
-    /// Queries of each agent after them.
+    /// Queries of each agent after the initial points.
     pub rounds: u64,
-    /// The direction in which values are better.
+    /// The direction of the objective.
     pub direction: Direction,
-    /// Trials of this arm that are replayed, not evaluated.
+    /// Trials of this arm that are replayed instead of evaluated.
     pub n_recorded: usize,
 }
 
-/// Hears how far a run is.
+/// Receives the progress of a run.
 pub trait RunProgress: Sync {
-    /// The results are overwritten, and the ledger that stood with them is kept at this path.
+    /// The results are overwritten, and their previous ledger is kept at this path.
     fn ledger_kept(&self, path: &Path) {
         let _ = path;
     }
 
-    /// Before the first round of an arm that is charged: what is promised, and what was spent in earlier sessions.
+    /// Called before the first round of a charged arm, with the privacy guarantee and the spending
+    /// of earlier sessions.
     fn charging(&self, plan: &PrivacyPlan, spent: &Statement) {
         let _ = (plan, spent);
     }
@@ -90,23 +98,25 @@ pub trait RunProgress: Sync {
         let _ = start;
     }
 
-    /// A trial of this agent has ended, in whatever order trials end.
+    /// A trial of this agent has ended. The order of calls is not deterministic. `agent` is an
+    /// index among the agents that make queries.
     fn trial_ended(&self, agent: usize, outcome: &Outcome) {
         let _ = (agent, outcome);
     }
 
-    /// One trial an agent has ended and is in the results file. `iteration` is ≤ 0 for initial points.
+    /// One trial per agent has ended and is in the results file. `iteration` is ≤ 0 for initial
+    /// points.
     fn wave_ended(&self, iteration: i64, rows: &[Row]) {
         let _ = (iteration, rows);
     }
 
-    /// A message was refused; the run goes on.
+    /// A message was refused; the run continues.
     fn refused(&self, rejected: &UpdateRejected) {
         let _ = rejected;
     }
 }
 
-/// Progress that nobody hears.
+/// Ignores all progress.
 pub struct Quiet;
 
 impl RunProgress for Quiet {}
@@ -114,19 +124,19 @@ impl RunProgress for Quiet {}
 /// The outcome of a run.
 #[derive(Clone, Debug)]
 pub struct RunReport {
-    /// Also in the results folder.
+    /// The summary, which is also in the results folder.
     pub summary: Summary,
-    /// The way in which it ended.
+    /// The reason why the run ended.
     pub ended: Ended,
     /// Finished trials.
     pub n_trials: usize,
-    /// Those without a value.
+    /// Finished trials without a value.
     pub n_failed: usize,
     /// Agents with failed trials.
     pub failures: Vec<AgentFailures>,
-    /// The agent whose failures have ended the run, if that is why it was interrupted.
+    /// The agent with too many failures, if that interrupted the run.
     pub failing: Option<FailingAgent>,
-    /// The statement of releases and spent budget; none where nothing is charged.
+    /// The statement of releases and spent budget; `None` if nothing is charged.
     pub statement: Option<Statement>,
 }
 
@@ -137,45 +147,48 @@ pub struct AgentFailures {
     pub agent: String,
     /// Its finished trials.
     pub n_trials: usize,
-    /// Those without a value.
+    /// Finished trials without a value.
     pub n_failed: usize,
-    /// The reason of the last one.
+    /// The reason of the last failure.
     pub last: String,
 }
 
-/// An agent whose trials failed one after another.
+/// An agent with too many consecutive failures.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FailingAgent {
     /// The agent's name.
     pub agent: String,
-    /// The arm that was at work.
+    /// The running arm.
     pub arm: Arm,
-    /// Trials that failed in a row.
+    /// Number of consecutive failures.
     pub n_in_a_row: u64,
-    /// The reason of the last one.
+    /// The reason of the last failure.
     pub last: String,
 }
 
-/// Returns the arms that a run takes unless others are named: the federation's own, and of repeated runs, which are for comparing,
-/// also its controls.
+/// Returns the default arms of a run: the federation's own arm, and its controls for repeated runs,
+/// which serve comparisons.
 #[must_use]
 pub fn default_arms(federation: &Federation, runs: Option<u32>) -> Vec<Arm> {
     let own = federation.own_arm();
     if runs.is_some() && own.exchanges() { federation.arms() } else { vec![own] }
 }
 
-/// Runs the arms of a federation and writes `results.csv` as it goes, then `summary.json` and the pictures.
+/// Runs the arms of a federation and writes `results.csv` during the run, then `summary.json` and
+/// the figures.
 ///
-/// Repeated, all arms of a run share their seeds, and so do the runs of a declared experiment on the same federation.
+/// In repeated runs, all arms of a run share their seeds. The runs of a declared experiment on the
+/// same federation have the same seeds too.
 ///
-/// Equal files give equal results, whatever the number of threads, unless releases are charged: their noise has no seed, and
-/// only a resumed run equals the one that it goes on from. When an agent fails [`RunOptions::failures_max`] times in a row, the run
-/// ends after the trials that are at work, as if it were interrupted. When `stop` is set, running trials are abandoned and
-/// everything finished is kept, summarised and drawn.
+/// Equal files give equal results for any number of threads, unless releases are charged: their
+/// noise has no seed, and only a resumed run equals the run that it continues. If an agent fails
+/// [`RunOptions::failures_max`] times in a row, the run ends after the running trials, as if it
+/// were interrupted. If `stop` is set, running trials are abandoned, and all finished trials are
+/// kept, summarised and plotted.
 ///
 /// # Errors
-/// If the folder cannot be written, holds other results or a ledger that does not fit them, the budget pays for nothing, or
-/// an agent fails.
+/// If the folder cannot be written, or contains other results or a ledger that does not match them,
+/// if the budget pays for no release, or if an agent fails.
 pub fn run_federation(
     federation: &Federation,
     options: &RunOptions,
@@ -216,7 +229,8 @@ pub fn run_federation(
 
     let _held = FolderLock::acquire(&options.out)?;
     let recorded = ResultsFile::recorded(federation, options, &arms)?;
-    // The ledger is there before the first result: where there are results, a ledger that is not there was lost.
+    // The ledger is created before the first result: if there are results but no ledger, it was
+    // lost.
     secure_existing_ledger(options, plan.is_some(), progress)?;
     let mut ledger = match plan {
         Some(plan) => Some(open_ledger(federation, plan, options, recorded.as_ref())?),
@@ -224,6 +238,7 @@ pub fn run_federation(
     };
     let mut results_file = ResultsFile::open(federation, options, recorded)?;
     let names: Vec<String> = federation.agents.iter().map(|a| a.name.clone()).collect();
+    let tuning: Vec<String> = federation.tuning().map(|(_, a)| a.name.clone()).collect();
     let mut wall_seconds = BTreeMap::new();
     let mut replayed = BTreeSet::new();
     let mut ended = Ended::Complete;
@@ -231,7 +246,8 @@ pub fn run_federation(
         None => vec![None],
         Some(runs) => (0..runs).map(Some).collect(),
     };
-    // All arms of a run before the next one: what is finished when a run is interrupted is paired.
+    // All arms of a run come before the next run, so that the finished trials of an interrupted run
+    // are paired.
     'runs: for run in runs {
         let repetition = run.map(|run| federation.repetition(run));
         let federation = repetition.as_ref().unwrap_or(federation);
@@ -247,7 +263,8 @@ pub fn run_federation(
             progress.arm_started(&ArmStarted {
                 arm,
                 run: run.zip(options.runs),
-                agents: &names,
+                agents: &tuning,
+                n_contributors: names.len() - tuning.len(),
                 n_initial: federation.n_initial,
                 rounds: federation.rounds,
                 direction: federation.direction,
@@ -255,15 +272,16 @@ pub fn run_federation(
             });
             let started = Instant::now();
             let objectives = objectives(federation, arm, &results_file, stop)?;
-            let mut scribe = ArmWriter {
+            let mut writer = ArmWriter {
                 federation,
                 arm,
                 row_builders: ArmRowBuilders::new(federation, &federation.name, arm),
+                tuning: federation.tuning().map(|(id, _)| id).collect(),
                 failures: vec![FailureCounter::new(options.failures_max, false); names.len()],
                 results_file: &mut results_file,
                 progress,
             };
-            let run = ArmRun { federation, arm, objectives, ledger, observer: &mut scribe, stop };
+            let run = ArmRun { federation, arm, objectives, ledger, observer: &mut writer, stop };
             ended = pool.install(|| run.run())?;
             *wall_seconds.entry(arm.name().to_owned()).or_insert(0.0) +=
                 started.elapsed().as_secs_f64();
@@ -275,7 +293,7 @@ pub fn run_federation(
             }
         }
     }
-    // What a replay takes says nothing of the arm.
+    // The duration of a replay is not the duration of the arm.
     wall_seconds.retain(|arm, _| !replayed.contains(arm.as_str()));
     if federation.topology().is_some() && federation.knows_regret() {
         let runs = results_file.team_runs(&federation.name);
@@ -300,12 +318,13 @@ pub fn run_federation(
     })
 }
 
-/// Returns true if a run was begun in a folder: its results are there, or a ledger that was begun before them.
+/// Returns true if a run has begun in a folder: it contains results, or a ledger, which is created
+/// before them.
 fn is_begun(folder: &Path) -> bool {
     folder.join(RESULTS_FILE).exists() || study_ledger::is_present(folder)
 }
 
-/// Returns the objectives of the agents of an arm; recorded values stand in for them.
+/// Returns the objectives of an arm's agents, wrapped so that recorded values replace evaluations.
 fn objectives(
     federation: &Federation,
     arm: Arm,
@@ -324,10 +343,10 @@ fn objectives(
             _ => objective,
         })
     };
-    federation.agents.iter().map(of).collect()
+    federation.tuning().map(|(_, agent)| of(agent)).collect()
 }
 
-/// Makes sure that no ledger in the folder is lost or mixed with this run's results.
+/// Ensures that no ledger in the folder is lost or mixed with this run's results.
 fn secure_existing_ledger(
     options: &RunOptions,
     is_charged: bool,
@@ -338,7 +357,8 @@ fn secure_existing_ledger(
     if goes_on || !study_ledger::is_present(folder) {
         return Ok(());
     }
-    // One that has charged nothing, as of a run that did not come to its first release, is in nobody's way.
+    // A ledger without charges, for example of a run that did not reach its first release, can be
+    // replaced.
     let has_charges = study_ledger::has_charges(folder);
     if has_charges && !(options.existing == ExistingResults::Overwrite && options.spend_again) {
         let path = folder.join(study_ledger::LEDGER_FILE);
@@ -360,7 +380,8 @@ fn open_ledger(
         unreachable!("only releases are charged")
     };
     let last = recorded.and_then(|recorded| recorded.last_iteration(federation.own_arm()));
-    // A query of round t rests on the releases of the rounds before t; at a free pace on those that it happened to know.
+    // A query of round t depends on the releases of the rounds before t. At a free pace it depends
+    // on those that the agent happened to have.
     let n_rounds = match federation.free {
         None => last.map_or(0, |last| u64::try_from(last).unwrap_or(0)),
         Some(_) => 0,

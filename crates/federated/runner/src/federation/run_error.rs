@@ -1,4 +1,4 @@
-//! The reasons why a run could not go on.
+//! The reasons why a run failed.
 
 use std::path::PathBuf;
 
@@ -13,11 +13,11 @@ use fedbo_strategies::StrategyError;
 use crate::session::SessionError;
 use fedbo_federation::{Arm, names};
 
-/// The reason why a run could not go on. The trials that were finished before are in the results folder.
+/// The reason why a run failed. The trials that finished before are in the results folder.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {
-    /// An arm in which agents learn from each other has one agent.
+    /// An arm with exchanges between agents has only one agent.
     #[error(
         "arm {arm} needs at least 2 agents that learn from each other; add an [[agents]] table, or run ts"
     )]
@@ -26,11 +26,11 @@ pub enum RunError {
         arm: Arm,
     },
     /// The file has no such arm.
-    #[error("arm {arm} is none of this file's, which are {}", names(known))]
+    #[error("arm {arm} is not an arm of this file, which has {}", names(known))]
     UnknownArm {
         /// The arm.
         arm: Arm,
-        /// The arms that there are.
+        /// The arms of the file.
         known: Vec<Arm>,
     },
     /// An arm is named twice.
@@ -42,20 +42,20 @@ pub enum RunError {
     /// The file cannot be read again.
     #[error(transparent)]
     File(FileError),
-    /// The folder to go on from holds no results.
+    /// The folder to resume from contains no results.
     #[error(
-        "{} holds nothing to go on from; leave out --resume to begin there, or name the folder of the interrupted run with \
+        "{} holds nothing to resume; leave out --resume to start there, or name the folder of the interrupted run with \
          --out DIR", path.display()
     )]
     NothingToResume {
         /// The folder.
         path: PathBuf,
     },
-    /// Repetitions would charge a budget once each.
+    /// Each repetition would charge the budget.
     #[error(
-        "--runs {runs} would release {runs} times what the budget pays for once: repetitions of arm {arm} spend anew of the same \
-         agents' privacy. Leave out --runs, repeat the arms that are not charged with --arms ts,placebo, or try it out with \
-         [privacy] simulate = true, which protects nobody and charges nothing"
+        "--runs {runs} would release {runs} times, but the budget pays for once: each repetition of arm {arm} spends privacy of \
+         the same agents again. Leave out --runs, repeat the arms that are not charged with --arms ts,placebo, or try it out \
+         with [privacy] simulate = true, which protects nobody and charges nothing"
     )]
     RunsSpend {
         /// The number of runs.
@@ -63,8 +63,8 @@ pub enum RunError {
         /// The arm that is charged.
         arm: Arm,
     },
-    /// The results to go on from are those of another file or command.
-    #[error("cannot go on from {}: {message}", path.display())]
+    /// The results to resume from belong to another file or command.
+    #[error("cannot resume {}: {message}", path.display())]
     AnotherRun {
         /// The results.
         path: PathBuf,
@@ -74,33 +74,34 @@ pub enum RunError {
     /// The budget pays for no release at all.
     #[error(transparent)]
     NotPaid(FileError),
-    /// A folder's ledger would be overwritten, or mixed with another run's results.
+    /// The ledger of a folder would be overwritten, or mixed with another run's results.
     #[error(
-        "{} records what releases have cost, which stays spent whatever becomes of it; go on with --resume, choose another \
-         folder with --out DIR, or give --overwrite --spend-again, which keeps it under another name and spends anew", path.display()
+        "{} records the cost of releases, which stays spent even if the file is removed; continue with --resume, choose \
+         another folder with --out DIR, or give --overwrite --spend-again, which keeps the file under another name and \
+         spends again", path.display()
     )]
     LedgerExists {
         /// The ledger.
         path: PathBuf,
     },
-    /// The ledger of the results in the folder is not there.
+    /// The ledger of the results in the folder is missing.
     #[error(
-        "{} is missing, and the results beside it rest on what it charged; put it back, with the file of the same name ending in \
-         -wal if there was one{}, or begin anew in another folder with --out DIR, which spends anew", path.display(),
+        "{} is missing, but the results beside it depend on its charges; put it back, with the file of the same name ending in \
+         -wal if there was one{}, or start again in another folder with --out DIR, which spends again", path.display(),
          aside.as_ref().map_or_else(String::new, |aside| format!(
-             " ({} was set aside by --overwrite; if these are its results, give it back its name)", aside.display()
+             " ({} was set aside by --overwrite; if these are its results, restore its name)", aside.display()
          ))
     )]
     LedgerMissing {
-        /// The path at which it was.
+        /// The expected path of the ledger.
         path: PathBuf,
-        /// The last one that was set aside.
+        /// The last ledger that was set aside.
         aside: Option<PathBuf>,
     },
-    /// The head file, by which a ledger that was set back is recognized, is missing.
+    /// The head file, which detects a rolled-back ledger, is missing.
     #[error(
-        "{} is missing beside a ledger with {found} releases, so it cannot be told whether that was set back; put the file back, or \
-         write into it the last head that you know, SEQ:HASH, as `fedbo privacy statement` printed it", path.display()
+        "{} is missing beside a ledger with {found} releases, so a rollback of the ledger cannot be detected; put the file back, or \
+         write the last known head into it, SEQ:HASH, as `fedbo privacy statement` printed it", path.display()
     )]
     HeadMissing {
         /// The file.
@@ -108,25 +109,25 @@ pub enum RunError {
         /// Releases in the ledger.
         found: u64,
     },
-    /// The ledger ends before what is known to have been released.
+    /// The ledger ends before a release that is known to have been made.
     #[error(
-        "{} holds {found} releases, and the results beside it rest on {expected}: it was set back or replaced, so what was \
-         spent is not known from it; put back the ledger of these results, as it was last", path.display()
+        "{} holds {found} releases, but the results beside it depend on {expected}: it was rolled back or replaced, so it \
+         no longer shows the spending; put back the latest ledger of these results", path.display()
     )]
     LedgerSetBack {
         /// The ledger.
         path: PathBuf,
         /// Releases in it.
         found: u64,
-        /// Releases that there were at least.
+        /// Minimum number of releases that were made.
         expected: u64,
     },
-    /// The ledger cannot be used, or refuses.
+    /// The ledger cannot be used, or refuses a charge.
     #[error(transparent)]
     Ledger(#[from] LedgerError),
     /// No initial point was found in an agent's region.
     #[error(
-        "agent {agent:?}: no point of its region was found to begin with; set exploration.start = \"anywhere\", or fewer regions"
+        "agent {agent:?}: no initial point was found in its region; set exploration.start = \"anywhere\", or fewer regions"
     )]
     NoStart {
         /// The agent's name.
@@ -135,15 +136,15 @@ pub enum RunError {
     /// The results folder cannot be used.
     #[error(transparent)]
     Report(#[from] ReportError),
-    /// A command that was there when the file was checked is not there any more.
+    /// A command that existed when the file was checked is missing.
     #[error("agent {agent:?}: {source}")]
     Command {
         /// The agent's name.
         agent: String,
-        /// The fault of the command.
+        /// The error of the command.
         source: Box<CommandError>,
     },
-    /// An agent has nothing to tune in the file.
+    /// An agent has no objective in the file.
     #[error("agent {agent:?} has nothing to tune; give it a command or a problem")]
     NoObjective {
         /// The agent's name.
@@ -161,7 +162,7 @@ pub enum RunError {
     /// Threads cannot be started.
     #[error("cannot start worker threads: {0}")]
     Threads(String),
-    /// Something that should not happen.
+    /// Another error, which should not happen.
     #[error(transparent)]
     Other(anyhow::Error),
 }
@@ -170,7 +171,7 @@ impl From<SessionError> for RunError {
     fn from(error: SessionError) -> Self {
         match error {
             SessionError::Agent(error) => Self::Agent(error),
-            // What our own observer or ledger answered comes back as it was.
+            // Errors of our own observer or ledger are passed through unchanged.
             SessionError::Observer(error) | SessionError::Store { source: error, .. } => {
                 error.downcast::<Self>().unwrap_or_else(Self::Other)
             }

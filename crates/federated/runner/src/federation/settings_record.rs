@@ -1,5 +1,5 @@
-//! The record of a federation's file as it was when its results were begun, so that a run is not resumed under other
-//! settings.
+//! The record of a federation's file from the start of its results, so that a run is not resumed
+//! with other settings.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -9,13 +9,15 @@ use fedbo_federation::{Federation, FederationFile};
 use fedbo_report::{ReportError, write_whole};
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
+use sha2::{Digest as _, Sha256};
 
 use super::run_error::RunError;
 
 /// Name of the record in the results folder.
 const SETTINGS_FILE: &str = "settings.json";
-/// Returns the tables of the file that the results in a folder were begun with, without commands and the number of rounds. None if no
-/// record of them is there, or one of an old version, which has no tables.
+/// Returns the tables of the file that began the results in a folder, without commands and the
+/// number of rounds. Returns `None` if the folder has no record, or a record of an old version,
+/// which has no tables.
 #[must_use]
 pub fn recorded_tables(folder: &Path) -> Option<Json> {
     let text = std::fs::read_to_string(folder.join(SETTINGS_FILE)).ok()?;
@@ -25,15 +27,15 @@ pub fn recorded_tables(folder: &Path) -> Option<Json> {
     }
 }
 
-/// The key for repeated runs in the texts of old records, beside the tables.
+/// The key for repeated runs in old records, beside the tables.
 const RUNS: &str = "runs";
 
-/// The file's tables, but for what may change from one session to the next: `rounds`, commands and their time limits, `[network]` and
-/// the number of runs.
+/// The file's tables, except for settings that may change between sessions: `rounds`, commands and
+/// their time limits, `[network]` and the number of runs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct SettingsRecord {
     file: Json,
-    /// True if runs are repeated, each from a child of the seed.
+    /// True if runs are repeated, each with a child of the seed.
     is_repeated: bool,
 }
 
@@ -46,10 +48,11 @@ impl SettingsRecord {
         }
         if let Some(head) = file.get_mut("federation").and_then(Json::as_object_mut) {
             head.remove("rounds");
-            // What the command line says instead of the file counts.
+            // A seed from the command line overrides the file.
             let seed = federation.file().federation.as_ref().and_then(|head| head.seed);
             head.insert("seed".to_owned(), seed.unwrap_or(0).into());
         }
+        add_observations(&mut file, federation);
         Ok(Self { file: without_commands(file), is_repeated })
     }
 
@@ -64,14 +67,14 @@ impl SettingsRecord {
         write_whole(&path, text.as_bytes())
     }
 
-    /// Makes sure that the results in a folder were begun under these settings.
+    /// Checks that the results in a folder were begun with these settings.
     pub(super) fn compare(&self, folder: &Path, federation: &Federation) -> Result<(), RunError> {
         let path = folder.join(SETTINGS_FILE);
         let text = match std::fs::read_to_string(&path) {
             Ok(text) => text,
             Err(cause) if cause.kind() == std::io::ErrorKind::NotFound => {
-                let message = "it is missing, so the settings that the results beside it were begun with are not known; put it back, \
-                     or begin anew with --overwrite or in another folder with --out"
+                let message = "it is missing, so the settings of the results beside it are unknown; put it back, or start again with \
+                     --overwrite or in another folder with --out"
                     .to_owned();
                 return Err(RunError::AnotherRun { path, message });
             }
@@ -82,16 +85,18 @@ impl SettingsRecord {
                 Some(of_runs(old.is_repeated).to_owned())
             }
             Ok(Record::Tables(old)) => {
-                let stored = without_commands(old.file);
-                let changes = Changes::between_tables(&stored, &self.file, "the run there");
+                let stored = without_value_name(without_commands(old.file));
+                let now = without_value_name(self.file.clone());
+                let changes = Changes::between_tables(&stored, &now, "the run there");
                 changes.map(|changes| {
                     let changes = match seed_of_file(federation) == *self.seed() {
                         true => changes.located(federation.source()).to_string(),
-                        // Another than the file says was asked for.
+                        // The command line overrides the seed, so changes are not located in the
+                        // file.
                         false => changes.to_string(),
                     };
                     format!(
-                        "{changes}; only rounds, command, directory and timeout_s may change. Put it back, also --seed"
+                        "{changes}; only rounds, command, directory and timeout_s may change. Undo the change, also of --seed"
                     )
                 })
             }
@@ -101,7 +106,7 @@ impl SettingsRecord {
                 table.map(|table| match table.as_str() {
                     RUNS => of_runs(!self.is_repeated).to_owned(),
                     table => format!(
-                        "[{table}] of the file has changed since; only rounds and timeout_s may. Put it back"
+                        "[{table}] of the file has changed since; only rounds and timeout_s may. Undo the change"
                     ),
                 })
             }
@@ -114,12 +119,33 @@ impl SettingsRecord {
             return Ok(());
         };
         let message =
-            format!("{changed}, or begin anew with --overwrite or in another folder with --out");
+            format!("{changed}, or start again with --overwrite or in another folder with --out");
         Err(RunError::AnotherRun { path, message })
     }
 }
 
-/// Tables without the commands of agents: one that failed can be mended, and the run goes on.
+/// Adds a digest of the agents' earlier trials, because the study or table may contain other trials
+/// later.
+fn add_observations(file: &mut Json, federation: &Federation) {
+    let Some(agents) = file.get_mut("agents").and_then(Json::as_array_mut) else { return };
+    for (id, agent) in (0_u32..).zip(agents) {
+        if let (Some(history), Some(agent)) = (federation.history(id), agent.as_object_mut()) {
+            let mut digest = Sha256::new();
+            for number in
+                history.iter().flat_map(|each| each.unit.iter().copied().chain(each.value))
+            {
+                digest.update(number.to_bits().to_le_bytes());
+            }
+            let start: String =
+                digest.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+            let shown = format!("{} trials, digest {start}", history.len());
+            agent.insert("observations".to_owned(), shown.into());
+        }
+    }
+}
+
+/// Tables without the commands of agents: a failing command may be repaired before the run is
+/// resumed.
 fn without_commands(mut file: Json) -> Json {
     let agents = file.get_mut("agents").and_then(Json::as_array_mut);
     for agent in agents.into_iter().flatten().filter_map(Json::as_object_mut) {
@@ -130,7 +156,15 @@ fn without_commands(mut file: Json) -> Json {
     file
 }
 
-/// The seed that the file itself says.
+/// Tables without the name of the value, which only figures show.
+fn without_value_name(mut file: Json) -> Json {
+    if let Some(head) = file.get_mut("federation").and_then(Json::as_object_mut) {
+        head.remove("value_name");
+    }
+    file
+}
+
+/// The seed in the file.
 fn seed_of_file(federation: &Federation) -> Json {
     let file: Json = federation.source().parse().unwrap_or_default();
     match &file["federation"]["seed"] {
@@ -139,20 +173,20 @@ fn seed_of_file(federation: &Federation) -> Json {
     }
 }
 
-/// The way out where runs were repeated and are not, or the other way round.
+/// The advice if only one of the recorded and the current run is repeated.
 fn of_runs(were_repeated: bool) -> &'static str {
     match were_repeated {
-        true => "it was begun with --runs; give it again",
-        false => "it was begun without --runs; leave that out",
+        true => "it was started with --runs; give it again",
+        false => "it was started without --runs; leave it out",
     }
 }
 
-/// A record as it is read.
+/// A record as read from the file.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Record {
     Tables(SettingsRecord),
-    /// Of versions up to 0.1: a text for each table, which no longer says which of its keys differ.
+    /// Record of versions up to 0.1: one text per table, which does not show the key that differs.
     Texts(BTreeMap<String, String>),
 }
 
@@ -198,7 +232,7 @@ mod old {
     use fedbo_federated::fts::FtsTable;
     use serde::Deserialize;
 
-    /// The algorithms' tables of which old records hold texts.
+    /// The algorithms' tables that old records contain as texts.
     #[derive(Default, Deserialize)]
     pub(super) struct Tables {
         #[serde(default)]
@@ -208,7 +242,8 @@ mod old {
         pub(super) exploration: Option<ExplorationTable>,
     }
 
-    /// The declaration of a parameter in the texts of old records: without steps, and with texts alone as choices.
+    /// The declaration of a parameter in old records: without steps, and with choices that are
+    /// texts only.
     #[derive(Debug)]
     #[expect(dead_code, reason = "its text is compared")]
     pub(super) struct ParameterSpec {
@@ -221,7 +256,8 @@ mod old {
 
     impl ParameterSpec {
         pub(super) fn of(spec: &fedbo_space::ParameterSpec) -> Self {
-            // A step or a number among the choices makes another text, as it should: no old record has them.
+            // A step or a number among the choices gives another text, as intended: no old record
+            // has them.
             let choices = spec.choices.as_ref().map(|choices| {
                 let text = |choice: &fedbo_space::Value| match choice {
                     fedbo_space::Value::Choice(text) => text.clone(),
@@ -245,7 +281,7 @@ mod old {
 mod tests {
     use super::*;
 
-    /// The text is what version 0.1 wrote.
+    /// The text was written by version 0.1.
     #[test]
     fn the_space_of_an_old_record_is_still_the_same() {
         let text = "[space.x]\ntype = \"float\"\nlow = 0.0\nhigh = 9\n[space.m]\ntype = \"categorical\"\nchoices = [\"a\", \"b\"]\n";
@@ -256,7 +292,7 @@ mod tests {
                        \"x\": ParameterSpec { kind: \"float\", low: Some(0.0), high: Some(9.0), log: None, choices: None }}";
         let mut old = BTreeMap::from([("space".to_owned(), written.to_owned())]);
         let tables = ["federation", "features", "surrogate", "fts", "ts", "agents"];
-        // The other tables are not what is asked here.
+        // This test does not cover the other tables.
         while let Some(table) = changed_table(&old, &source, &file, false) {
             assert!(tables.contains(&table.as_str()), "{table}");
             let head = fedbo_federation::FederationTable::default();

@@ -1,4 +1,4 @@
-//! The ledger of a run: what its releases cost, and their bytes, in the results folder.
+//! The ledger of a run in the results folder: the cost of its releases, and their bytes.
 
 use std::path::{Path, PathBuf};
 
@@ -13,11 +13,11 @@ use fedbo_federation::PrivacyPlan;
 
 /// Name of the ledger in the results folder.
 pub const LEDGER_FILE: &str = "ledger.db";
-/// Name of the file beside it that says where it ended when the last release left: a ledger that does not contain this head
-/// any more was set back.
+/// Name of the file with the ledger's head at the time of the last release. A ledger that no longer
+/// contains this head was rolled back.
 pub const HEAD_FILE: &str = "ledger.head";
 
-/// The ledger of a run that is under way.
+/// The ledger of a running run.
 #[derive(Debug)]
 pub(super) struct StudyLedger {
     ledger: Ledger,
@@ -26,12 +26,13 @@ pub(super) struct StudyLedger {
 }
 
 impl StudyLedger {
-    /// Opens the ledger in a results folder, or begins it. `n_rounds` is how many rounds of the results in the folder rest on
-    /// what was released before them.
+    /// Opens the ledger in a results folder, or creates it. `n_rounds` is the number of rounds in
+    /// the results that depend on earlier releases.
     ///
     /// # Errors
-    /// If it is another study's, damaged, or ends before what the results and the head beside it show: then what was charged
-    /// is no longer known, and nothing more is released. If the budget does not allow what is still to come (INV-13).
+    /// If the ledger belongs to another study, is damaged, or ends before the state shown by the
+    /// results and the head file: the charges are then unknown, and nothing more is released. If
+    /// the budget does not allow the remaining releases (INV-13).
     pub(super) fn open(
         folder: &Path,
         plan: &PrivacyPlan,
@@ -67,7 +68,8 @@ impl StudyLedger {
                 expected: n_released.max(n_remembered),
             });
         }
-        // Written when the ledger is begun: where there are releases it was lost, and with it the way to see a set-back.
+        // The head file is written when the ledger is created. If there are releases without it, it
+        // was lost, and a rollback can no longer be detected.
         if ledger.releases() > 0 && !exists(&head_file) {
             return Err(RunError::HeadMissing { path: head_file, found: ledger.releases() });
         }
@@ -92,7 +94,8 @@ impl StudyLedger {
 }
 
 impl ReleaseStore for StudyLedger {
-    /// The stored release. If there is none, the budget must allow one more before anything is collected (INV-13).
+    /// Returns the stored release. If there is none, the budget must allow one more before anything
+    /// is collected (INV-13).
     fn stored(&mut self, round: u64) -> anyhow::Result<Option<Vec<u8>>> {
         let stored = self.ledger.stored(round).map_err(RunError::from)?;
         if stored.is_none() {
@@ -110,7 +113,8 @@ impl ReleaseStore for StudyLedger {
         let event =
             event.ok_or_else(|| anyhow::anyhow!("round {round}: a release without a price"))?;
         self.ledger.commit(round, event, release).map_err(RunError::from)?;
-        // Written after the charge and before the release leaves: whoever has seen it can tell whether the ledger still knows.
+        // Written after the charge and before the release leaves the process. A party that has
+        // received the release can therefore tell whether the ledger still contains it.
         Ok(self.note_head()?)
     }
 }
@@ -126,16 +130,16 @@ fn read_head(path: &Path) -> Result<Option<Head>, RunError> {
     };
     text.parse().map(Some).map_err(|_| RunError::AnotherRun {
         path: path.to_owned(),
-        message: "it does not say where a ledger ended; put it back as it was, or begin anew in another folder with --out"
+        message: "it does not contain the end of a ledger; put it back as it was, or start again in another folder with --out"
             .to_owned(),
     })
 }
 
-/// Returns the heads of a folder's ledger that the files beside it remember: the head file, and the summary of finished
-/// runs.
+/// Returns the heads of a folder's ledger that are recorded beside it: in the head file, and in the
+/// summary of finished runs.
 fn recorded_heads(folder: &Path) -> Result<Vec<Head>, RunError> {
     let mut heads: Vec<Head> = read_head(&folder.join(HEAD_FILE))?.into_iter().collect();
-    // A summary that cannot be read remembers nothing; it is written anew at the end of the run.
+    // An unreadable summary records nothing; it is rewritten at the end of the run.
     if let Ok(summary) = Summary::read(folder) {
         let of_arms = summary.arms.iter().filter_map(|arm| arm.privacy.as_ref());
         heads.extend(of_arms.filter_map(|spent| spent.ledger_head.parse::<Head>().ok()));
@@ -143,14 +147,14 @@ fn recorded_heads(folder: &Path) -> Result<Vec<Head>, RunError> {
     Ok(heads)
 }
 
-/// Returns true if a folder holds a ledger, or what is left of one.
+/// Returns true if a folder contains a ledger or remains of one.
 pub(super) fn is_present(folder: &Path) -> bool {
     let log = format!("{LEDGER_FILE}-wal");
     [LEDGER_FILE, log.as_str(), HEAD_FILE].iter().any(|name| exists(&folder.join(name)))
         || !recorded_heads(folder).is_ok_and(|heads| heads.is_empty())
 }
 
-/// Ledgers that were set aside, oldest first.
+/// Archived ledgers, oldest first.
 fn archived_ledgers(folder: &Path) -> Vec<PathBuf> {
     let named = |number: u64| folder.join(format!("ledger-{number}.db"));
     (1..).map(named).take_while(|path| exists(path)).collect()
@@ -160,8 +164,9 @@ fn exists(path: &Path) -> bool {
     std::fs::symlink_metadata(path).is_ok()
 }
 
-/// Returns true if the ledger in a folder has charged anything, by itself or by the head beside it. One that cannot be
-/// read is taken to have; of one that is not there the head speaks, as no release leaves before it is written.
+/// Returns true if the ledger in a folder has charges, by its contents or by the head beside it. An
+/// unreadable ledger counts as charged. For a missing ledger the head decides, because no release
+/// leaves before the head is written.
 pub(super) fn has_charges(folder: &Path) -> bool {
     let seems_empty = match fedbo_ledger::read(&folder.join(LEDGER_FILE)) {
         Ok(statement) => statement.n_releases() == 0,
@@ -172,8 +177,8 @@ pub(super) fn has_charges(folder: &Path) -> bool {
     !(seems_empty && recorded_heads(folder).is_ok_and(is_empty))
 }
 
-/// Keeps a folder's ledger under the next free name `ledger-1.db`, `ledger-2.db`, …, so that what was spent stays on record;
-/// that name, or none if the ledger was lost before.
+/// Archives a folder's ledger under the next free name `ledger-1.db`, `ledger-2.db`, …, so that the
+/// spending stays on record. Returns this name, or `None` if the ledger was already lost.
 pub(super) fn archive_ledger(folder: &Path) -> Result<Option<PathBuf>, RunError> {
     let ledger = folder.join(LEDGER_FILE);
     let beside = |path: &Path, ending: &str| {
@@ -187,8 +192,8 @@ pub(super) fn archive_ledger(folder: &Path) -> Result<Option<PathBuf>, RunError>
         let named = |number: u64| folder.join(format!("ledger-{number}.db"));
         let place = (1..).map(named).find(|path| !exists(path));
         let place = place.unwrap_or_else(|| unreachable!("there are more numbers than files"));
-        // The ledger first: without its log it may be older than it was, and the log that is left keeps a new one from being
-        // begun.
+        // The ledger is moved first: without its log it may be an older state, and the remaining
+        // log prevents the creation of a new ledger.
         for ending in ["", "-wal", "-shm"] {
             let (from, to) = (beside(&ledger, ending), beside(&place, ending));
             changed(&from, std::fs::rename(&from, &to))?;
@@ -197,11 +202,12 @@ pub(super) fn archive_ledger(folder: &Path) -> Result<Option<PathBuf>, RunError>
     } else if exists(&log) {
         return Err(RunError::AnotherRun {
             path: log,
-            message: "it is the log of a ledger that is not there; if that was moved, give the log its name with -wal at the end"
+            message: "it is the log of a missing ledger; if the ledger was moved, give the log its name with -wal at the end"
                 .to_owned(),
         });
     }
-    // The head last: of a ledger that is not there it says whether anything was charged.
+    // The head is removed last: if the ledger is missing, the head shows whether anything was
+    // charged.
     for name in [SUMMARY_FILE, HEAD_FILE] {
         let path = folder.join(name);
         changed(&path, std::fs::remove_file(&path))?;
@@ -209,7 +215,7 @@ pub(super) fn archive_ledger(folder: &Path) -> Result<Option<PathBuf>, RunError>
     Ok(kept)
 }
 
-/// Accepts that a file is missing, which then need not be moved.
+/// Accepts a missing file, which need not be moved.
 fn changed(path: &Path, answer: std::io::Result<()>) -> Result<(), RunError> {
     match answer {
         Err(cause) if cause.kind() != std::io::ErrorKind::NotFound => {

@@ -7,7 +7,7 @@ use fedbo_federation::{ALGORITHMS, Arm, Collaboration, Federation};
 use fedbo_objective::Closure;
 use fedbo_optim::Points;
 use fedbo_runner::federation::run_arm;
-use fedbo_space::Point;
+use fedbo_space::{Point, Value};
 use fedbo_strategies::{Domain, LogEi, LogEiSettings, Observation, Source, Strategy};
 use fedbo_streams::Seed;
 
@@ -28,7 +28,7 @@ fn text(algorithm: &str, initial: usize, tables: &str) -> String {
     text
 }
 
-/// Three agents with a bump each, at places nearby.
+/// Three agents with one bump each, at nearby points.
 pub(crate) fn federation(algorithm: &str, initial: usize, tables: &str) -> Federation {
     let text = text(algorithm, initial, tables);
     let federation = Federation::from_text(&text, ALGORITHMS).unwrap();
@@ -59,7 +59,7 @@ fn tables(algorithm: &str) -> &'static str {
     }
 }
 
-/// Each agent alone by log expected improvement is an arm of every algorithm, without anybody's message.
+/// Each agent alone by log expected improvement is an arm of every algorithm and uses no messages.
 #[test]
 fn log_ei_is_an_arm_of_every_algorithm() {
     for algorithm in ALGORITHMS.iter().map(|each| each.name) {
@@ -79,7 +79,7 @@ fn log_ei_is_an_arm_of_every_algorithm() {
     }
 }
 
-/// Agents alone by log expected improvement do the same whatever the algorithm, and whatever the graph.
+/// Agents alone by log expected improvement act the same for every algorithm and every graph.
 #[test]
 fn log_ei_is_the_same_beside_every_algorithm_of_one_exchange() {
     let of =
@@ -96,7 +96,8 @@ fn log_ei_is_the_same_beside_every_algorithm_of_one_exchange() {
     );
 }
 
-/// Its agent is the strategy of a study with the settings of an agent, and its messages are zero.
+/// The agent of this arm is the strategy of a study with the settings of an agent, and its messages
+/// are zero.
 #[test]
 fn an_agent_of_log_ei_asks_as_the_strategy_alone() {
     let seed = Seed::new(9);
@@ -136,8 +137,9 @@ fn an_agent_of_log_ei_asks_as_the_strategy_alone() {
     }
 }
 
-/// Own queries by log expected improvement are those of the arm `log-ei` where all queries are own, and not those of samples; `ts` stays
-/// what it is, and so do the words by which a ledger knows the study.
+/// Own queries by log expected improvement equal those of the arm `log-ei` if all queries are own,
+/// and differ from samples. `ts` is unchanged, and so are the words that identify the study in a
+/// ledger.
 #[test]
 fn own_queries_of_a_file_may_be_those_of_log_ei() {
     for (algorithm, more) in
@@ -191,7 +193,106 @@ fn own_queries_of_a_file_may_be_those_of_log_ei() {
     }
 }
 
-/// A word that is no rule is refused with its file, line, key and the words that are.
+/// `local_prob = "1-1/t^2"` of dp-fts-de equals the list of its values, which begin with 0 like
+/// those of its other schedules.
+#[test]
+fn the_schedule_of_the_theorem_is_one_of_dp_fts_de() {
+    let of = |schedule: &str| {
+        let tables = format!("{}\n[dp-fts-de]\nlocal_prob = {schedule}", tables("dp-fts-de"));
+        let federation = federation("dp-fts-de", 2, &tables);
+        let own = federation.own_arm();
+        queries(&federation, own)
+    };
+    let values = "[0.0, 0.75, 0.8888888888888889, 0.9375, 0.96]";
+    assert_eq!(of("\"1-1/t^2\""), of(values));
+    assert_ne!(of("\"1-1/t^2\""), of("0.0"));
+}
+
+/// Earlier trials of an agent: a grid, with the best value at (.8, .2).
+fn grid() -> Vec<(Point, f64)> {
+    let places = (0..36_u32).map(|i| [f64::from(i % 6) / 5.0, f64::from(i / 6) / 5.0]);
+    let trial = |[x, y]: [f64; 2]| {
+        let named = [("x", x), ("y", y)].map(|(name, at)| (name.to_owned(), Value::Float(at)));
+        (Point::new(named.to_vec()), -(x - 0.8).powi(2) - (y - 0.2).powi(2))
+    };
+    places.map(trial).collect()
+}
+
+/// The basic setting of FTS (Algorithm 1): an agent sends its earlier observations once and makes
+/// no query. With p_t = 0 the other agent's first query is the maximizer of that message. All later
+/// ones are its own, because no message is left.
+#[test]
+fn an_agent_with_observations_sends_one_message_and_makes_no_query() {
+    let told =
+        federation("fts", 2, "[features]\ncount = 200\nlengthscale = 0.4\n[fts]\nlocal_prob = 0.0");
+    let told = told.with_observations("a1", grid()).unwrap();
+    let told = told.with_observations("a2", grid()).unwrap();
+    assert_eq!(told.tuning().map(|(id, _)| id).collect::<Vec<_>>(), [0]);
+    let (rows, _) = run_arm(&told, told.own_arm(), "bumps", &AtomicBool::new(false)).unwrap();
+    assert!(rows.iter().all(|row| row.agent == "a0"), "{rows:?}");
+    assert_eq!(rows.len(), 2 + ROUNDS);
+    let sources: Vec<&str> = rows.iter().map(|row| row.source.as_str()).collect();
+    let mut senders = sources[2..4].to_vec();
+    senders.sort_unstable();
+    assert_eq!(senders, ["message:a1", "message:a2"]);
+    assert!(sources[4..].iter().all(|source| *source == "own"), "{sources:?}");
+    for row in &rows[2..4] {
+        let at: Vec<f64> =
+            row.parameters.iter().map(|(_, v)| v.to_string().parse().unwrap()).collect();
+        assert!((at[0] - 0.8).abs() < 0.15 && (at[1] - 0.2).abs() < 0.15, "{at:?}");
+    }
+    // Agents alone, and agents with uninformative messages, act as if the contributors were absent.
+    let alone = |federation: &Federation| -> Vec<String> {
+        let rows = queries(federation, Arm::ALONE);
+        rows.into_iter().filter(|row| row.starts_with("a0 ")).collect()
+    };
+    assert_eq!(
+        alone(&told),
+        alone(&federation(
+            "fts",
+            2,
+            "[features]\ncount = 200\nlengthscale = 0.4\n[fts]\nlocal_prob = 0.0"
+        ))
+    );
+}
+
+/// Every algorithm with messages accepts earlier observations, in each of its arms.
+#[test]
+fn observations_are_for_all_algorithms_with_messages() {
+    for algorithm in ["fts", "shared-prior", "rgpe", "taf"] {
+        let told = federation(algorithm, 2, "[features]\ncount = 40");
+        let told = told.with_observations("a2", grid()).unwrap();
+        for arm in told.arms() {
+            let rows = queries(&told, arm);
+            assert_eq!(rows.len(), 2 * (2 + ROUNDS), "{algorithm}, {arm}");
+            assert!(rows.iter().all(|row| !row.starts_with("a2 ")), "{algorithm}, {arm}");
+        }
+    }
+    let refused = |federation: Federation, agent: &str, trials: Vec<(Point, f64)>| {
+        federation.with_observations(agent, trials).err().unwrap().to_string()
+    };
+    let fts = || federation("fts", 2, "");
+    let private = refused(federation("dp-fts-de", 2, tables("dp-fts-de")), "a2", grid());
+    assert!(private.contains("choose fts, shared-prior, rgpe or taf"), "{private}");
+    assert!(refused(federation("ts", 2, ""), "a2", grid()).contains("does not send messages"));
+    let free = refused(federation("fts", 2, "pace = \"free\""), "a2", grid());
+    assert!(free.contains("pace = \"rounds\""), "{free}");
+    assert!(refused(fts(), "a9", grid()).contains("no agent is named \"a9\""));
+    assert!(refused(fts(), "a2", Vec::new()).contains("there is none"));
+    let outside =
+        Point::new(vec![("x".to_owned(), Value::Float(2.0)), ("y".to_owned(), Value::Float(0.5))]);
+    assert!(
+        refused(fts(), "a2", vec![(outside, 1.0)]).starts_with("agent \"a2\", observation 0: ")
+    );
+    let mut nan = grid();
+    nan[3].1 = f64::NAN;
+    assert!(refused(fts(), "a2", nan).contains("observation 3: its value is NaN"));
+    let others = fts().with_observations("a0", grid()).unwrap();
+    let others = others.with_observations("a1", grid()).unwrap();
+    assert!(refused(others, "a2", grid()).contains("no agent is left"));
+}
+
+/// An unknown rule is refused with file, line, key and the valid words.
 #[test]
 fn unknown_rules_of_own_queries_are_refused() {
     for algorithm in ["fts", "dp-fts-de"] {
@@ -212,8 +313,9 @@ fn unknown_rules_of_own_queries_are_refused() {
     }
 }
 
-/// Neighbours with a shared prior who have no edge work alone; with edges the others are in their queries from the first on,
-/// also where reports are late and lost, and the exchange is that of `[distributed-ts]`.
+/// Neighbours with a shared prior and without edges work alone. With edges, the others influence
+/// their queries from the first one on, even if reports are late and lost. The exchange is that of
+/// `[distributed-ts]`.
 #[test]
 fn neighbours_learn_a_prior_by_edges_alone() {
     let file = |tables: &str| federation("distributed-shared-prior", 2, tables);
@@ -239,8 +341,9 @@ fn neighbours_learn_a_prior_by_edges_alone() {
     assert!(warm.iter().any(|row| row.contains(" 1 meta-tasks ")), "{warm:?}");
 }
 
-/// Keys of `[distributed-ts]` that are not of the exchange are refused; those of `[shared-prior]` are those of `shared-prior`, and
-/// `distributed-ts` has no features.
+/// Keys of `[distributed-ts]` that do not concern the exchange are refused. Keys of
+/// `[shared-prior]` are those of the algorithm `shared-prior`, and `distributed-ts` has no
+/// features.
 #[test]
 fn keys_without_an_effect_between_neighbours_are_refused() {
     let refused = |algorithm: &str, tables: &str| {
@@ -263,8 +366,8 @@ fn keys_without_an_effect_between_neighbours_are_refused() {
     assert!(error.contains("or \"distributed-shared-prior\""), "{error}");
 }
 
-/// One process plays both servers of a secure sum. Equal seeds give equal trials, others than those of a coordinator
-/// alone: there is a second noise.
+/// One process plays both servers of a secure sum. Equal seeds give equal trials, which differ from
+/// those with a single coordinator because there is a second noise.
 #[test]
 fn a_secure_sum_in_one_process_repeats_itself() {
     for algorithm in ["dp-fts-de", "dp-shared-prior"] {

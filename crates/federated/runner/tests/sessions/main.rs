@@ -1,4 +1,5 @@
-//! Sessions in one process: what DP-FTS-DE keeps and repeats, that threads change nothing, and control arms.
+//! Sessions in one process: stored and repeated releases of DP-FTS-DE, independence of threads, and
+//! control arms.
 
 #![expect(clippy::unwrap_used, reason = "a helper of a test fails as the test does")]
 
@@ -38,7 +39,7 @@ const N_POINTS: u32 = 40;
 const N_INITIAL: usize = 2;
 const N_ROUNDS: u64 = 7;
 
-/// Each agent's function has its maximum elsewhere.
+/// An objective whose maximum differs between agents.
 struct Bump;
 
 impl Objective for Bump {
@@ -139,7 +140,7 @@ fn schedule() -> ReleaseSchedule {
     ReleaseSchedule::new(3, 2, 4).unwrap()
 }
 
-/// Remembers what it was told, and fails when it is to keep the release of one round.
+/// Records its calls, and fails to store the release of one round.
 #[derive(Default)]
 struct Memo {
     releases: BTreeMap<u64, Vec<u8>>,
@@ -168,7 +169,7 @@ impl ReleaseStore for Memo {
     }
 }
 
-/// Everything about trials but their timings; sets `stop` after some waves.
+/// Logs everything about trials except timings; sets `stop` after some waves.
 struct TrialLog<'a> {
     lines: Vec<String>,
     waves: usize,
@@ -202,7 +203,7 @@ impl Observer for TrialLog<'_> {
     }
 }
 
-/// A session to its end on so many threads: its trials.
+/// Runs a session to its end on `threads` threads and returns its trials.
 fn run<S: NoiseSource + Send>(
     source: S,
     store: &mut (impl ReleaseStore + Send),
@@ -229,8 +230,8 @@ fn from_regions(lines: &[String]) -> usize {
     lines.iter().filter(|line| line.contains("Region")).count()
 }
 
-/// Every agent plays its whole plan, uses what was released, and the store is asked before each releasing round and told
-/// each release once, also where rounds without collection lie between.
+/// Every agent completes its plan and uses the releases. The store is asked before each releasing
+/// round and receives each release once, even if rounds without collection lie between.
 #[test]
 fn a_session_releases_by_its_schedule() {
     let mut store = Memo::default();
@@ -245,7 +246,8 @@ fn a_session_releases_by_its_schedule() {
     assert_eq!(store.events, [None; 3]); // simulated: not private (INV-10)
 }
 
-/// Results depend on seeds alone: not on the number of threads, and not on whether releases are kept.
+/// Results depend only on seeds: not on the number of threads, and not on whether releases are
+/// stored.
 #[test]
 fn threads_change_nothing() {
     let one = run(SimNoise::new([1; 32]), &mut Memo::default(), 1).unwrap();
@@ -255,8 +257,8 @@ fn threads_change_nothing() {
     assert_ne!(one, other);
 }
 
-/// INV-2: a session with secure noise that begins again with what it has stored repeats itself to the last bit, releases
-/// nothing anew and charges nothing.
+/// INV-2: a session with secure noise that restarts with its stored releases repeats itself to the
+/// last bit. It makes no new release and charges nothing.
 #[test]
 fn a_session_repeats_itself_from_its_stored_releases() {
     let mut store = Memo::default();
@@ -267,7 +269,7 @@ fn a_session_repeats_itself_from_its_stored_releases() {
     assert_eq!(first, again);
     assert_eq!((store.releases, store.events.len()), (kept, 3));
     let fresh = run(SecureNoise::new(), &mut Memo::default(), 2).unwrap();
-    assert_ne!(first, fresh); // the noise was another
+    assert_ne!(first, fresh); // the noise was different
 }
 
 /// INV-1: a release that cannot be made durable ends the session, and no agent has used it.
@@ -291,7 +293,7 @@ fn a_store_that_fails_ends_the_session() {
     assert_eq!(from_regions(&diary.lines), 0);
 }
 
-/// A session that is stopped has released the rounds that were closed, and goes on from them to where it would have ended.
+/// A stopped session has released the closed rounds, and resumes from them to the same end.
 #[test]
 fn a_stopped_session_goes_on() {
     let stop = AtomicBool::new(false);
@@ -314,7 +316,8 @@ fn a_stopped_session_goes_on() {
     assert!(kept.iter().all(|(round, bytes)| store.releases[round] == *bytes));
 }
 
-/// INV-3: agents that end early are missing from then on, and the others go on with releases in which they count as zero.
+/// INV-3: agents that end early are missing from then on, and the others continue with releases
+/// that count these as zero.
 #[test]
 fn agents_that_end_early_do_not_hold_up_the_rest() {
     let mut store = Memo::default();

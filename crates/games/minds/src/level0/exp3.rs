@@ -1,4 +1,5 @@
-//! EXP3 for linear adversarial bandits on random features of one's own actions (Lattimore & Szepesvári 2020, chapter 27).
+//! EXP3 for linear adversarial bandits on random features of the player's own actions (Lattimore &
+//! Szepesvári 2020, chapter 27).
 
 use fedbo_gp::linalg::{PackedLower, SpdFactor};
 use fedbo_gp::{Family, FeatureMap, Kernel};
@@ -9,50 +10,53 @@ use super::{check_bounds, softmax, unit_payoff};
 use crate::GameError;
 use crate::error::{count, setting};
 
-/// Steps towards the optimal design: its largest φᵀ Q⁻¹ φ then lies a few per cent above the least there is.
+/// Number of steps towards the optimal design. Its largest φᵀ Q⁻¹ φ is then a few per cent above
+/// the minimum.
 const DESIGN_STEPS: usize = 300;
 
 /// Settings of [`Exp3`](super::Level0Strategy::Exp3).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Exp3Settings {
-    /// The random features' family.
+    /// Kernel family of the random features.
     pub family: Family,
-    /// Length scales of one's own coordinates.
+    /// Length scales of the player's own coordinates.
     pub lengthscales: Vec<f64>,
     /// d', the number of features; 5 in the experiments of thesis appendix E.6.1.1c.
     pub n_features: usize,
-    /// The law by which features are drawn.
+    /// Distribution of the features.
     pub law: FeatureLaw,
-    /// The seed that they are drawn from: who knows it knows the features.
+    /// Seed of the features. Anyone with the seed can compute the features.
     pub seed: u64,
     /// η and γ.
     pub rate: Exp3Rate,
-    /// The distribution π to which γ of the probability goes.
+    /// The distribution π that gets a share γ of the probability.
     pub exploration: Exploration,
-    /// The payoffs' least and largest; losses are 1 minus the payoff's place between them. `None`: losses are −payoff, as in the
-    /// authors' code.
+    /// Lower and upper bound of the payoffs. A loss is 1 minus the payoff scaled to [0, 1] by these
+    /// bounds. With `None` a loss is −payoff, as in the authors' code.
     pub payoff_bounds: Option<(f64, f64)>,
-    /// Payoffs are weighted by the law of the round before, as in the authors' code, instead of the round's own.
+    /// Weights payoffs by the law of the previous round, as in the authors' code, instead of the
+    /// round's own law.
     pub stale_law: bool,
 }
 
-/// The law by which features are drawn.
+/// Distribution of the random features.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FeatureLaw {
     /// Normalized cosine features of the kernel ([`FeatureMap`]).
     Kernel,
-    /// √(2/d') cos(ω x + b), with ω drawn 2π times too small: the authors' code, whose length scale is in effect 2π ℓ.
+    /// √(2/d') cos(ω x + b), with ω drawn 2π times too small, as in the authors' code: the
+    /// effective length scale is 2π ℓ.
     AsInAuthorsCode,
 }
 
-/// η and γ, for K actions and d' features.
+/// The rates η and γ, for K actions and d' features.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Exp3Rate {
     /// η = √(ln K/(3 d' T)), γ = η d' for a game of T rounds (Lattimore & Szepesvári 2020, Theorem 27.1).
     Horizon(usize),
-    /// The same with t for T, for games of unknown length.
+    /// The same with t in place of T, for games of unknown length.
     Anytime,
-    /// These; 0.1 and 0.1 in the authors' code.
+    /// Fixed rates; 0.1 and 0.1 in the authors' code.
     Given {
         /// η.
         rate: f64,
@@ -61,17 +65,19 @@ pub enum Exp3Rate {
     },
 }
 
-/// π.
+/// The exploration distribution π.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exploration {
-    /// Close to the design with the least max φᵀ Q(π)⁻¹ φ, which is d' (Kiefer & Wolfowitz), by multiplicative steps.
+    /// Approximates the design with the smallest max φᵀ Q(π)⁻¹ φ, which is d' (Kiefer & Wolfowitz),
+    /// by multiplicative steps.
     OptimalDesign,
     /// Uniform.
     Uniform,
 }
 
 impl Exp3Settings {
-    /// The authors' code for the synthetic games (appendix E.6.1.1c), where it differs from the theory.
+    /// Settings of the authors' code for the synthetic games (appendix E.6.1.1c), where it differs
+    /// from the theory.
     pub fn as_in_authors_code(lengthscale: f64, dim: usize, seed: u64) -> Self {
         Self {
             family: Family::SquaredExponential,
@@ -87,12 +93,13 @@ impl Exp3Settings {
     }
 }
 
-/// The sum of estimated losses.
+/// Cumulative estimated losses.
 ///
 /// P_t(a) = γ π(a) + (1 − γ) exp(−η φ(a)·Θ)/Σ,   Θ = Σ_s Q_s⁻¹ φ(a_s) ℓ_s,   Q_s = Σ_a P_s(a) φ(a) φ(a)ᵀ
 ///
-/// Q_s climbs a jitter ladder where features are fewer than they look. A round counts whatever level its action was chosen at; it
-/// is then weighted as if it had been drawn from P_s. Initial rounds were drawn uniformly and are weighted so.
+/// A jitter ladder makes Q_s positive definite if the features are linearly dependent. Every round
+/// counts, regardless of the level of its action, and is weighted as if the action had been drawn
+/// from P_s. Initial rounds are drawn uniformly and weighted accordingly.
 #[derive(Clone, Debug)]
 pub(crate) struct Exp3 {
     settings: Exp3Settings,
@@ -102,7 +109,7 @@ pub(crate) struct Exp3 {
     design: Vec<f64>,
     /// Θ.
     estimate: Vec<f64>,
-    /// P of the round before.
+    /// P of the previous round.
     last_law: Vec<f64>,
     n_rounds: usize,
 }
@@ -233,7 +240,8 @@ fn second_moment(features: &[Vec<f64>], law: &[f64]) -> Result<SpdFactor, GameEr
     Ok(SpdFactor::new(&q).map_err(fedbo_gp::GpError::from)?)
 }
 
-/// π ← π(a) φ(a)ᵀ Q(π)⁻¹ φ(a)/d', again and again: the determinant of Q grows with every step (Titterington 1976).
+/// Iterates π ← π(a) φ(a)ᵀ Q(π)⁻¹ φ(a)/d'; the determinant of Q grows with every step (Titterington
+/// 1976).
 fn optimal_design(features: &[Vec<f64>]) -> Result<Vec<f64>, GameError> {
     let mut design = vec![1.0 / count(features.len()); features.len()];
     for _ in 0..DESIGN_STEPS {
@@ -278,7 +286,8 @@ mod tests {
         }
     }
 
-    /// Kiefer & Wolfowitz: the least of max φᵀ Q⁻¹ φ is d', and no design has less. The uniform one has clearly more.
+    /// Kiefer & Wolfowitz: the minimum of max φᵀ Q⁻¹ φ over all designs is d'. The uniform design
+    /// has a clearly larger maximum.
     #[test]
     fn the_design_is_nearly_optimal() {
         let actions = uniform_points(40, 2, &mut test_stream(1));
@@ -293,7 +302,8 @@ mod tests {
         assert!((exp3.design.iter().sum::<f64>() - 1.0).abs() < 1e-12);
     }
 
-    /// If payoffs are linear in the features, the estimate of a round is right on average over P_t: E[Q⁻¹ φ(a) ℓ(a)] = θ.
+    /// If payoffs are linear in the features, the estimate of a round is unbiased under P_t: E[Q⁻¹
+    /// φ(a) ℓ(a)] = θ.
     #[test]
     fn estimates_are_unbiased_for_linear_losses() {
         let actions = uniform_points(12, 2, &mut test_stream(2));
@@ -318,7 +328,8 @@ mod tests {
         }
     }
 
-    /// By hand for one round: γ/K + (1 − γ) softmax(−η φ(a)·Q⁻¹ φ(a₁) ℓ), with Q of the law before the last or of its own.
+    /// By hand for one round: γ/K + (1 − γ) softmax(−η φ(a)·Q⁻¹ φ(a₁) ℓ), with Q of the previous
+    /// law or of the round's own.
     #[test]
     fn the_authors_law_is_one_round_late() {
         let actions = uniform_points(9, 1, &mut test_stream(3));
@@ -350,7 +361,7 @@ mod tests {
         assert!((late.estimate[0] - own.estimate[0]).abs() > 1e-6);
     }
 
-    /// An initial round was drawn uniformly, whatever the law would have been.
+    /// An initial round is weighted as a uniform draw, regardless of the law at that time.
     #[test]
     fn initial_rounds_are_weighted_uniformly() {
         let actions = uniform_points(9, 2, &mut test_stream(6));

@@ -11,21 +11,21 @@ use crate::{ActionSet, Game, GameError, Round, Ucb};
 /// Settings of [`GpMw`](super::Level0Strategy::GpMw).
 #[derive(Clone, Debug, PartialEq)]
 pub struct GpMwSettings {
-    /// η.
+    /// The rate η.
     pub mw_rate: MwRate,
-    /// The payoffs' least and largest: bounds are brought to [0, 1] and clipped there, as the theorem asks. `None` takes them as
-    /// they are, as the authors' code does.
+    /// Lower and upper bound of the payoffs. Confidence bounds are scaled to [0, 1] by them and
+    /// clipped, as the theorem requires. `None` uses raw bounds, as the authors' code does.
     pub payoff_bounds: Option<(f64, f64)>,
 }
 
-/// η, with K actions.
+/// The rate η, for K actions.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum MwRate {
     /// √(8 ln K/T) for a game of T rounds (Theorem 8.1 and Sessa et al. 2019, Theorem 1).
     Horizon(usize),
     /// η_t = √(8 ln K/t) on all payoffs so far, for games of unknown length (Cesa-Bianchi & Lugosi 2006, Theorem 2.3).
     Anytime,
-    /// This; 0.1 in the authors' code.
+    /// A fixed rate; 0.1 in the authors' code.
     Given(f64),
 }
 
@@ -54,7 +54,7 @@ impl GpMw {
         Ok(Self { settings, cumulative: vec![0.0; n_actions], n_rounds: 0 })
     }
 
-    /// Adds the bounds of all one's actions against what the others did.
+    /// Adds the bounds of all own actions against the others' actions of a round.
     pub(crate) fn observe(
         &mut self,
         game: &Game,

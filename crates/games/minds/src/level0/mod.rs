@@ -1,4 +1,4 @@
-//! Level 0: mixed strategies that need no idea of how the others think (thesis section 8.3.1.1).
+//! Level 0: mixed strategies that need no model of the others' reasoning (thesis section 8.3.1.1).
 
 mod exp3;
 mod gp_mw;
@@ -23,27 +23,29 @@ use gp_mw::GpMw;
 pub enum Level0Strategy {
     /// Uniformly at random.
     RandomSearch,
-    /// With these probabilities, one an action of a finite set.
+    /// Fixed probabilities, one per action of a finite set.
     Fixed(Vec<f64>),
     /// Multiplicative weights on optimistic payoffs.
     GpMw(GpMwSettings),
     /// Exponential weights for linear adversarial bandits, on random features.
     Exp3(Exp3Settings),
-    /// Any other: an attack or a defence that is there already.
+    /// A custom strategy, for example an existing attack or defence.
     Custom(Arc<dyn MixedStrategy>),
 }
 
-/// A mixed strategy of one's own. It is a function of the record, so that a game goes on from its record alone.
+/// A custom mixed strategy. It is a function of the record, so that a game can be continued from
+/// its record alone.
 pub trait MixedStrategy: Debug + Send + Sync {
-    /// Probabilities of the player's actions in the next round, if they are finitely many and known. They are scaled to sum to 1.
+    /// Probabilities of the player's actions in the next round, if they are finitely many and
+    /// known. They are normalized to sum to 1.
     fn probabilities(&self, game: &Game, player: usize, rounds: &[Round]) -> Option<Vec<f64>>;
 
-    /// An action of the player in the next round. Asked only where there are no probabilities.
+    /// Draws the player's action in the next round. Called only if there are no probabilities.
     fn sample(&self, game: &Game, player: usize, rounds: &[Round], stream: &mut Stream) -> Action;
 }
 
 impl Level0Strategy {
-    /// Returns true if both would always give the same law; always false for [`Level0Strategy::Custom`] ones.
+    /// Returns true if both always give the same law; always false for [`Level0Strategy::Custom`].
     fn is_same(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::RandomSearch, Self::RandomSearch) => true,
@@ -55,19 +57,19 @@ impl Level0Strategy {
     }
 }
 
-/// The distribution of a player's next action.
+/// Distribution of a player's next action.
 #[derive(Clone, Debug)]
 pub(crate) enum Law {
-    /// Probabilities, which sum to 1.
+    /// Probabilities that sum to 1.
     Finite(Vec<f64>),
     /// Uniform over a cube.
     Cube,
-    /// By draws only.
+    /// Known by draws only.
     Sampler(Arc<dyn MixedStrategy>),
 }
 
 impl Law {
-    /// Scales probabilities to sum to 1.
+    /// Normalizes probabilities to sum to 1.
     fn finite(weights: Vec<f64>, n_actions: usize, player: usize) -> Result<Self, GameError> {
         if weights.len() != n_actions {
             return Err(GameError::Count {
@@ -83,7 +85,7 @@ impl Law {
         Ok(Self::Finite(weights.iter().map(|w| w / sum).collect()))
     }
 
-    /// One draw.
+    /// Draws an action.
     pub(crate) fn sample(
         &self,
         game: &Game,
@@ -101,12 +103,13 @@ impl Law {
     }
 }
 
-/// A level-0 strategy with what it has seen: a function of the record, round by round.
+/// A level-0 strategy with its state, which is a function of the record and is updated round by
+/// round.
 #[derive(Clone, Debug)]
 pub(crate) struct Level0 {
     pub(crate) player: usize,
     strategy: Level0Strategy,
-    /// The payoff model's place, and how its bounds are formed, where they are needed.
+    /// Index of the payoff model and its confidence bound, if the strategy needs them.
     model: Option<(usize, Ucb)>,
     state: State,
 }
@@ -119,7 +122,7 @@ enum State {
 }
 
 impl Level0 {
-    /// Before the first round.
+    /// The state before the first round.
     pub(crate) fn new(
         game: &Game,
         player: usize,
@@ -149,7 +152,7 @@ impl Level0 {
         Ok(Self { player, strategy: strategy.clone(), model, state })
     }
 
-    /// Returns true if this is the state of `strategy` for that player and model.
+    /// Returns true if this is the state of `strategy` for this player and model.
     pub(crate) fn is(
         &self,
         player: usize,
@@ -159,7 +162,8 @@ impl Level0 {
         self.player == player && self.model == model && self.strategy.is_same(strategy)
     }
 
-    /// Takes a round in; the models have seen it already. `index` counts rounds from 0.
+    /// Updates the state with a round that the models have already observed. `index` counts rounds
+    /// from 0.
     pub(crate) fn observe(
         &mut self,
         game: &Game,
@@ -210,7 +214,7 @@ impl Level0 {
     }
 }
 
-/// exp(s_a)/Σ exp(s_b), with the largest score taken out first so that nothing overflows. Scores are finite.
+/// exp(s_a)/Σ exp(s_b). The largest score is subtracted first to avoid overflow. Scores are finite.
 fn softmax(scores: &[f64]) -> Vec<f64> {
     let largest = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let weights: Vec<f64> = scores.iter().map(|s| libm::exp(s - largest)).collect();
@@ -218,12 +222,12 @@ fn softmax(scores: &[f64]) -> Vec<f64> {
     weights.iter().map(|w| w / sum).collect()
 }
 
-/// A payoff's place between the bounds, 0 to 1.
+/// Scales a payoff to [0, 1] by the bounds.
 fn unit_payoff(payoff: f64, bounds: (f64, f64)) -> f64 {
     ((payoff - bounds.0) / (bounds.1 - bounds.0)).clamp(0.0, 1.0)
 }
 
-/// Refuses bounds that hold nothing.
+/// Refuses an empty or infinite range of payoffs.
 fn check_bounds(bounds: Option<(f64, f64)>) -> Result<(), GameError> {
     match bounds {
         Some((low, high)) if !((high - low).is_finite() && low < high) => Err(GameError::Setting {

@@ -1,5 +1,5 @@
-//! Small finite games, and what everybody should do in them by enumeration of all joint actions: dense Gaussian elimination for the
-//! posterior, no recursion shared, nothing kept between rounds.
+//! Small finite games, solved by enumeration of all joint actions: dense Gaussian elimination for
+//! the posterior, no shared recursion, no state between rounds.
 
 use fedbo_games::{
     Action, ActionSet, CountedDim, Game, GpMwSettings, History, Level0Strategy, MwRate,
@@ -10,7 +10,7 @@ use fedbo_optim::Points;
 use fedbo_streams::Stream;
 use fedbo_testkit::{dense, test_stream};
 
-/// A game on equally spaced actions with two initial rounds, and what its players bring.
+/// A game on equally spaced actions with two initial rounds, and the settings of its players.
 pub(crate) struct World {
     pub(crate) game: Game,
     pub(crate) sizes: Vec<usize>,
@@ -18,7 +18,8 @@ pub(crate) struct World {
     pub(crate) history: History,
 }
 
-/// Brings: an anisotropic squared exponential kernel, noise that is not small, one width an expectation and another a response.
+/// Player settings: an anisotropic squared exponential kernel, large noise, different widths for
+/// expectations and responses.
 pub(crate) fn basics(game: &Game, player: usize, standardize: bool) -> PlayerSettings {
     let shift = 0.1 * f64::from(u8::try_from(player).unwrap());
     let lengthscales =
@@ -44,7 +45,7 @@ pub(crate) fn basics(game: &Game, player: usize, standardize: bool) -> PlayerSet
 }
 
 impl World {
-    /// With `n_rounds` rounds of random play, initial ones included.
+    /// Creates a world with `n_rounds` rounds of random play, initial ones included.
     pub(crate) fn new(sizes: &[usize], n_rounds: usize, standardize: bool, seed: u64) -> Self {
         let sets = sizes.iter().map(|n| ActionSet::grid(*n)).collect();
         let game = Game::new(sets, 2).unwrap();
@@ -95,7 +96,7 @@ impl World {
         joints
     }
 
-    /// The bound of a player's payoff at all joint actions after so many rounds.
+    /// The bound of a player's payoff at all joint actions after `n_rounds` rounds.
     pub(crate) fn bounds(
         &self,
         player: usize,
@@ -124,7 +125,7 @@ impl World {
         let Hyperparameters { kernel, noise_variance } = &basics.payoff_model.hyperparameters;
         let (mean, covariance) = dense::posterior(kernel, *noise_variance, &inputs, &y, &at);
         let extra = if basics.ucb.with_noise { *noise_variance } else { 0.0 };
-        // t of the round that follows; two rounds were initial. d: one coordinate a player.
+        // t of the next round; two rounds are initial. d: one coordinate per player.
         let t = f64::from(u32::try_from(n_rounds.max(2) - 1).unwrap());
         let d =
             if of_expectation { 1.0 } else { f64::from(u32::try_from(self.sizes.len()).unwrap()) };
@@ -139,7 +140,7 @@ impl World {
         (0..joints.len()).map(bound).collect()
     }
 
-    /// GP-MW's law: the product over rounds of exp(0.7 u), normalized at the end.
+    /// Law of GP-MW: the product over rounds of exp(0.7 u), normalized at the end.
     pub(crate) fn gp_mw(&self, player: usize, basics: &PlayerSettings) -> Vec<f64> {
         let joints = self.joints();
         let mut weights = vec![1.0; self.sizes[player]];
@@ -157,7 +158,8 @@ impl World {
         weights.iter().map(|w| w / sum).collect()
     }
 
-    /// The expected bound of every own action when the others act by these laws (the own one is not read).
+    /// Expected bounds of all own actions if the others act by these laws (the own law is not
+    /// read).
     pub(crate) fn expected(
         &self,
         player: usize,
@@ -193,17 +195,18 @@ impl World {
         self.sure(player, best)
     }
 
-    /// The law that does one thing.
+    /// The law that gives one action.
     pub(crate) fn sure(&self, player: usize, action: usize) -> Vec<f64> {
         (0..self.sizes[player]).map(|a| if a == action { 1.0 } else { 0.0 }).collect()
     }
 
-    /// The law of a player's actions at a level when all believe that all others are one lower.
+    /// Law of a player's actions at a level if all players believe that all others are one level
+    /// lower.
     pub(crate) fn at_level(&self, player: usize, level: usize) -> Vec<f64> {
         self.among(player, level, &vec![level.saturating_sub(1); self.sizes.len()])
     }
 
-    /// The same among others at these levels.
+    /// Law of a player's actions among others at these levels.
     pub(crate) fn among(&self, player: usize, level: usize, levels: &[usize]) -> Vec<f64> {
         if level == 0 {
             return self.gp_mw(player, &self.basics[player]);
@@ -216,7 +219,7 @@ impl World {
     }
 }
 
-/// The action that a law of one action does.
+/// The action of a law that gives one action.
 pub(crate) fn only(law: &[f64]) -> Action {
     let place = law.iter().position(|p| *p > 0.5).unwrap();
     assert!((law[place] - 1.0).abs() < 1e-12);

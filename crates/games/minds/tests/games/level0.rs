@@ -12,7 +12,7 @@ use fedbo_testkit::test_stream;
 const OWN: usize = 6;
 const OTHERS: usize = 3;
 
-/// Payoffs in [0, 1] such that which own action is best depends on what the other does.
+/// Payoffs in [0, 1]; the best own action depends on the other's action.
 fn table() -> PayoffTable {
     let mut values = Vec::new();
     for a in 0..OWN {
@@ -31,7 +31,7 @@ fn game() -> Game {
     Game::new(vec![ActionSet::grid(OWN), ActionSet::grid(OTHERS)], 0).unwrap()
 }
 
-/// The regrets of a strategy after so many rounds against draws from fixed odds.
+/// Regrets of a strategy after the given numbers of rounds against draws from fixed odds.
 fn regrets(strategy: &Level0Strategy, after: &[usize], run: u64) -> Vec<f64> {
     let (game, table) = (game(), table());
     let mut basics = PlayerSettings::for_game(&game, 0, (0.0, 1.0));
@@ -86,8 +86,8 @@ fn exp3(rate: Exp3Rate) -> Level0Strategy {
     })
 }
 
-/// Four times the rounds, about twice the regret for a no-regret strategy and four times for random search; and within the bound of
-/// Theorem 8.1, whose last term is left out here as the smallest.
+/// With four times the rounds, regret grows about twofold for a no-regret strategy and fourfold for
+/// random search. It is within the bound of Theorem 8.1 without its last and smallest term.
 #[test]
 fn regret_grows_slower_than_the_number_of_rounds() {
     let ratio = |strategy: &Level0Strategy, n: usize, n_runs| {
@@ -109,7 +109,7 @@ fn regret_grows_slower_than_the_number_of_rounds() {
     assert!(means[1] < bound.gp_mw(), "{means:?}");
     let (of_exp3, means) = ratio(&exp3(Exp3Rate::Anytime), 400, 20);
     assert!(of_exp3 < 2.7, "{of_exp3} {means:?}");
-    // With rates for a known length, as the theorems have them: regret per round is less for the longer game.
+    // With the theorems' rates for a known length, regret per round is smaller in the longer game.
     for (strategy, n) in [
         ((|n| gp_mw(MwRate::Horizon(n))) as fn(usize) -> Level0Strategy, 60),
         (|n| exp3(Exp3Rate::Horizon(n)), 400),
@@ -120,7 +120,8 @@ fn regret_grows_slower_than_the_number_of_rounds() {
     }
 }
 
-/// Payoffs of 1e300 with a rate of 1e5: probabilities stay probabilities, for weights that are raw as in the authors' code.
+/// Payoffs of 1e300 with a rate of 1e5 still give probabilities, with raw weights as in the
+/// authors' code.
 #[test]
 fn huge_payoffs_leave_probabilities() {
     let game = game();
@@ -153,7 +154,7 @@ fn huge_payoffs_leave_probabilities() {
     }
 }
 
-/// EXP3 knows which rounds were played at random: the same record gives another law where none was.
+/// EXP3 distinguishes initial rounds: the same record without initial rounds gives another law.
 #[test]
 fn exp3_knows_initial_rounds() {
     let law = |n_initial| {

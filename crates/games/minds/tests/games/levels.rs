@@ -17,8 +17,8 @@ fn close(a: &[f64], b: &[f64], tolerance: f64) -> bool {
     a.len() == b.len() && a.iter().zip(b).all(|(a, b)| (a - b).abs() < tolerance)
 }
 
-/// Levels 1 to 4 of either player in 24 games, raw and standardized; also all their expected bounds, and what they imagine of the
-/// other. Actions differ between levels and games, so that one and the same answer would not do.
+/// Levels 1 to 4 of either player in 24 games, raw and standardized, with all expected bounds and
+/// imagined thoughts. Actions differ between levels and games, so a constant answer would fail.
 #[test]
 fn two_players_do_what_enumeration_says() {
     let mut seen = BTreeSet::new();
@@ -91,7 +91,7 @@ fn three_players_do_what_enumeration_says() {
     assert!(seen.len() > 7, "{seen:?}");
 }
 
-/// Draws of level 0 have the law of the weights, which is that of enumeration.
+/// Draws of level 0 follow the law of the weights, which equals that of enumeration.
 #[test]
 fn level_0_draws_from_its_law() {
     let world = World::new(&[4, 3], 6, true, 40);
@@ -113,7 +113,8 @@ fn level_0_draws_from_its_law() {
     chi_squared(&counts, &law).unwrap();
 }
 
-/// R2-B2-Lite: the drawn action has the law of the other's level 0 and not the uniform one, and the response is best against it.
+/// R2-B2-Lite: the drawn action follows the law of the other's level 0 and not the uniform one, and
+/// the response is best against it.
 #[test]
 fn lite_responds_to_a_draw_that_has_the_law() {
     let world = World::new(&[4, 3], 9, false, 50);
@@ -137,7 +138,8 @@ fn lite_responds_to_a_draw_that_has_the_law() {
     assert!(chi_squared(&counts, &[1.0 / 3.0; 3]).is_err());
 }
 
-/// An expectation over draws comes to that over the law: 200,000 draws, within five standard errors of the bounds' spread.
+/// An expectation over draws approaches that over the law: 200,000 draws, within five standard
+/// errors of the bounds' spread.
 #[test]
 fn samples_approach_the_exact_expectation() {
     let world = World::new(&[4, 3], 9, false, 60);
@@ -153,7 +155,8 @@ fn samples_approach_the_exact_expectation() {
     assert!(!close(&of(Expectation::Samples(3)), &exact, 5.0 * 2.0 / 200_000_f64.sqrt()));
 }
 
-/// Before any payoff all bounds are equal, and so are they along a coordinate that does not matter: the first action it is.
+/// Before any payoff all bounds are equal, and bounds are equal along an irrelevant coordinate: the
+/// first action is chosen.
 #[test]
 fn of_equal_bounds_the_first_counts() {
     let mut world = World::new(&[5, 4], 2, false, 70);
@@ -171,7 +174,7 @@ fn of_equal_bounds_the_first_counts() {
     }
 }
 
-/// Pearson's statistic at the level 1e-6.
+/// Checks Pearson's statistic at the level 1e-6.
 pub(crate) fn chi_squared(counts: &[f64], law: &[f64]) -> Result<(), String> {
     let n: f64 = counts.iter().sum();
     let terms = counts.iter().zip(law).map(|(c, p)| (c - n * p).powi(2) / (n * p));

@@ -1,4 +1,4 @@
-//! Decisions of players against plain enumeration, and what strategies promise, in small games.
+//! Decisions of players against plain enumeration, and guarantees of strategies, in small games.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod beliefs;

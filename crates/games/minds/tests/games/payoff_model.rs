@@ -33,7 +33,8 @@ fn payoff(x: &[f64]) -> f64 {
     30.0 + 7.0 * (4.0 * x[0] + x[1]).sin() - 5.0 * x[2]
 }
 
-/// Told one by one, the model is the posterior of all of them, in raw and in standardized units.
+/// Updated one by one, the model equals the posterior of all payoffs, in raw and in standardized
+/// units.
 #[test]
 fn a_model_is_the_posterior_of_its_payoffs() {
     let inputs = uniform_points(30, 3, &mut test_stream(1));
@@ -60,7 +61,8 @@ fn a_model_is_the_posterior_of_its_payoffs() {
     }
 }
 
-/// After every fifth payoff the hyperparameters are those of a fit to all so far from the first ones, and between two fits they stay.
+/// After every fifth payoff the hyperparameters equal those of a fit to all payoffs from the
+/// initial values. Between fits they are unchanged.
 #[test]
 fn hyperparameters_are_learned_every_so_often() {
     let learning = Learning { every: 5, options: FitOptions::default(), seed: 11 };
@@ -86,7 +88,7 @@ fn hyperparameters_are_learned_every_so_often() {
     assert_eq!(model.n_failed_fits(), 0);
 }
 
-/// The authors' code: the last payoff of a joint action stands for all of them.
+/// The authors' code: the last payoff of a joint action replaces the earlier ones.
 #[test]
 fn repeats_are_kept_or_overwritten() {
     let (a, b) = ([0.2, 0.3, 0.4], [0.8, 0.1, 0.9]);
@@ -121,8 +123,9 @@ fn models_that_do_not_fit_the_game_are_refused() {
     ));
 }
 
-/// Theorem 8.3 with the gain of the actual history: payoffs drawn from the process, level 2 against level 1, β_t of the theorem
-/// with δ = 0.1. The bound holds in every one of 20 games (it may fail in a tenth), and not by accident: the regret is above 0.
+/// Theorem 8.3 with the gain of the actual history: payoffs drawn from the process, level 2 against
+/// level 1, β_t of the theorem with δ = 0.1. The bound holds in all of 20 games (it may fail in a
+/// tenth). It is not trivial: the regret is above 0.
 #[test]
 fn the_bound_of_theorem_8_3_holds() {
     use fedbo_games::{Expectation, History, PayoffTable, Player, Reasoner, Round, Ucb, UcbWidth};

@@ -1,4 +1,4 @@
-//! A game goes on from its record alone.
+//! A game continues from its record alone.
 
 use fedbo_games::{
     Action, Exp3Settings, Expectation, GameError, History, Learning, Level0Strategy, Player,
@@ -9,7 +9,7 @@ use fedbo_streams::{Purpose, Seed};
 
 use crate::enumeration::World;
 
-/// Players of every kind: with learning, with EXP3, Lite, samples, wrong beliefs.
+/// Players of all kinds: with learning, with EXP3, Lite, samples, wrong beliefs.
 fn reasoners(world: &World) -> Vec<Reasoner> {
     let learned: Vec<PlayerSettings> = world
         .basics
@@ -38,8 +38,8 @@ fn reasoners(world: &World) -> Vec<Reasoner> {
     ]
 }
 
-/// After every round, a player made anew from the written record thinks what the one thinks that has played along: actions,
-/// probabilities and bounds to the last bit.
+/// After every round, a new player on the serialized record has the same thoughts as the player of
+/// all rounds: actions, probabilities and bounds are bitwise equal.
 #[test]
 fn a_player_made_anew_decides_the_same() {
     let seed = Seed::new(77);
@@ -62,7 +62,7 @@ fn a_player_made_anew_decides_the_same() {
     }
 }
 
-/// Another record than the one seen before is read from its beginning, and a shorter one too.
+/// A player reads a different or shorter record from its beginning.
 #[test]
 fn a_record_that_does_not_go_on_is_read_anew() {
     let (one, other) = (World::new(&[6, 5], 9, false, 410), World::new(&[6, 5], 7, false, 411));
@@ -84,7 +84,8 @@ fn a_record_that_does_not_go_on_is_read_anew() {
     }
 }
 
-/// A round without the player's payoff teaches its model nothing, and GP-MW what the other did.
+/// A round without the player's payoff does not change its model, but GP-MW learns the other's
+/// action.
 #[test]
 fn a_lost_payoff_is_left_out() {
     let mut world = World::new(&[5, 4], 6, false, 420);
@@ -114,7 +115,7 @@ fn a_lost_payoff_is_left_out() {
     }
 }
 
-/// A record that is not of the game is refused, and the player can be asked again.
+/// A record that does not belong to the game is refused, and the player remains usable.
 #[test]
 fn a_defective_record_is_refused() {
     let world = World::new(&[5, 4], 6, false, 430);

@@ -1,4 +1,5 @@
-//! A coordinator that does what none may do is refused by its name, and gets nothing more (INV-13).
+//! A coordinator's misconduct is identified and refused, and the coordinator gets nothing more
+//! (INV-13).
 
 use fedbo_agent::{Misconduct, ReleaseDefect, RunError, Session, Step};
 use fedbo_ledger::Head;
@@ -9,7 +10,7 @@ use crate::coordinator::{Mangle, TestCoordinator};
 use crate::ways::note;
 use crate::world::{CHARGED, coordinator, members};
 
-/// The round in whose handout it misbehaves: agents know two rounds and two releases by then.
+/// The round with the bad handout: agents know two rounds and two releases by then.
 const ROUND: u64 = 3;
 
 fn entries(handout: &mut Handout) -> &mut Vec<LedgerEntry> {
@@ -19,7 +20,7 @@ fn entries(handout: &mut Handout) -> &mut Vec<LedgerEntry> {
     }
 }
 
-/// Signs for the entries as they are now: the lie is consistent.
+/// Signs the entries as they are now, so that the lie is consistent.
 fn resign(handout: &mut Handout, coordinator: &TestCoordinator) {
     let entries = entries(handout).clone();
     let first = entries.first().map_or(u64::MAX, |entry| entry.seq);
@@ -29,8 +30,8 @@ fn resign(handout: &mut Handout, coordinator: &TestCoordinator) {
     handout.head = LedgerHead { seq: head.seq, hash: head.hash };
 }
 
-/// Runs three agents against a coordinator that misbehaves in one round; each refuses in these words and uploads nothing
-/// more, also when it is started again.
+/// Runs three agents against a coordinator that misbehaves in one round. Each refuses with these
+/// words and uploads nothing more, even after a restart.
 fn refused(mangle: Mangle, is_expected: fn(&Misconduct) -> bool, words: &str) {
     let folder = tempfile::tempdir().unwrap();
     let coordinator = coordinator("bad", "dp-fts-de", CHARGED);
@@ -115,7 +116,7 @@ fn bad_coordinators() {
             }
         },
         |m| matches!(m, Misconduct::OtherCollection { .. }),
-        "not what the configuration says",
+        "contradicts the configuration",
     );
     refused(
         |handout, _| {
@@ -126,7 +127,7 @@ fn bad_coordinators() {
             }
         },
         |m| matches!(m, Misconduct::OtherContent { .. }),
-        "is to hand out releases",
+        "this study requires releases",
     );
 }
 
@@ -135,7 +136,7 @@ fn bad_coordinators_with_a_ledger_that_was_rewritten() {
     refused(
         |handout, coordinator| {
             if handout.round == ROUND {
-                // Set back to its first entry.
+                // The ledger is set back to its first entry.
                 let entry = &coordinator.ledger[0];
                 let head = coordinator.genesis.follow(entry.round, &entry.event, &entry.release);
                 entries(handout).clear();
@@ -148,7 +149,7 @@ fn bad_coordinators_with_a_ledger_that_was_rewritten() {
     refused(
         |handout, coordinator| {
             if handout.round == ROUND {
-                // What follows another second entry.
+                // A history with a different second entry.
                 let mut head = coordinator.genesis;
                 for entry in &coordinator.ledger {
                     let other = [entry.release.as_slice(), b"!"].concat();
@@ -183,7 +184,7 @@ fn bad_coordinators_with_a_ledger_that_was_rewritten() {
             }
         },
         |m| matches!(m, Misconduct::ReleaseMissing { round: 3, expected: 3, found: 2 }),
-        "3 releases before it there are 2",
+        "3 releases before it there are only 2",
     );
 }
 
@@ -192,7 +193,7 @@ fn bad_coordinators_that_release_what_was_not_agreed() {
     refused(
         |handout, coordinator| {
             if handout.round == ROUND {
-                // Half the noise: another event of the same form.
+                // Half the noise: a different event of the same form.
                 let entry = entries(handout).last_mut().unwrap();
                 let event = fedbo_ledger::event_from_bytes(&entry.event).unwrap();
                 let mut cheaper = event;
@@ -240,23 +241,24 @@ fn bad_coordinators_that_release_what_was_not_agreed() {
             }
         },
         |m| matches!(m, Misconduct::Release { round: 2, .. }),
-        "release of round 2 is none",
+        "release of round 2 is invalid",
     );
     refused(
         |handout, coordinator| {
             if handout.round == ROUND {
-                // That of the round before: bytes of this mechanism, of another round.
+                // The release of the previous round: bytes of this mechanism, but of another round.
                 let release = coordinator.ledger[1].release.clone();
                 entries(handout).last_mut().unwrap().release = release;
                 resign(handout, coordinator);
             }
         },
         |m| matches!(m, Misconduct::Release { round: 2, .. }),
-        "release of round 2 is none",
+        "release of round 2 is invalid",
     );
 }
 
-/// Noise that was left out, or is weaker than promised, is seen in the coordinates in which all vectors are zero.
+/// Missing noise, and noise weaker than promised, is detected in the coordinates that are zero in
+/// all vectors.
 #[test]
 fn bad_coordinators_without_their_noise() {
     for weaker in [0, 3] {
@@ -286,7 +288,7 @@ fn weaken(handout: &mut Handout, coordinator: &TestCoordinator, change: fn(i64) 
     }
 }
 
-/// Whoever else signs is not believed, nor is a handout of which one bit was changed on its way.
+/// A signature by another key is not accepted.
 #[test]
 fn bad_coordinators_that_are_others() {
     let folder = tempfile::tempdir().unwrap();
@@ -297,7 +299,7 @@ fn bad_coordinators_that_are_others() {
         for session in &mut sessions {
             note(session.advance().unwrap(), 3);
             if coordinator.borrow().arrived.len() == 3 {
-                break 'all; // nobody has taken the next round yet
+                break 'all; // no agent has taken the next round yet
             }
         }
     }
@@ -317,8 +319,8 @@ fn bad_coordinators_that_are_others() {
     assert_eq!(coordinator.borrow().arrived.len(), n_arrived);
 }
 
-/// A coordinator that was set back and hands out nothing: it says for half a minute that it plays a round which this agent has
-/// left behind. For a moment only, it may be behind its own store.
+/// A coordinator that was set back is detected even if it hands out nothing: for half a minute it
+/// names a round that this agent has passed. For a moment only, it may lag behind its own store.
 #[test]
 fn bad_coordinators_that_were_set_back_are_seen_while_they_hand_out_nothing() {
     let folder = tempfile::tempdir().unwrap();
@@ -330,7 +332,7 @@ fn bad_coordinators_that_were_set_back_are_seen_while_they_hand_out_nothing() {
             note(session.advance().unwrap(), 3);
         }
     }
-    // Only the first waits for more.
+    // Only the first agent waits for more.
     let mut advance = |n: usize| {
         for _ in 0..n {
             let step = sessions[0].advance()?;

@@ -1,4 +1,4 @@
-//! An agent's budget over all its studies holds, whatever its coordinators want (INV-13).
+//! An agent's budget over all its studies holds, whatever its coordinators do (INV-13).
 
 use std::cell::{Cell, RefCell};
 use std::path::{Path, PathBuf};
@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use fedbo_agent::{
-    AgentFile, Ended, Home, Link, Place, Poll, Polled, RunError, RunOptions, Session, SignedConfig,
-    Silent, Step, status,
+    AgentFile, Caller, Ended, Home, Link, Offer, Place, Poll, Polled, RunError, RunOptions,
+    Session, Silent, Step, status,
 };
 use fedbo_privacy::accounting::Claim;
 use fedbo_transport::LinkError;
@@ -23,7 +23,7 @@ use crate::world::{
     three_agents,
 };
 
-/// More than one study costs (2.0), less than two.
+/// More than the cost of one study (2.0), less than that of two.
 const CAP: f64 = 2.7;
 
 fn spent(home: &Path) -> Claim {
@@ -32,7 +32,7 @@ fn spent(home: &Path) -> Claim {
     privacy.spent.unwrap()
 }
 
-/// A study with its agents, of whom the first lives in `home`.
+/// A study with its agents. The first agent lives in `home`.
 fn study(folder: &Path, home: &Path, name: &str) -> (Rc<RefCell<TestCoordinator>>, Vec<Member>) {
     let coordinator = coordinator(name, "dp-fts-de", privacy(name));
     let mut members = vec![Member::enrol(home, &coordinator, 0)];
@@ -52,13 +52,13 @@ fn privacy(name: &str) -> &'static str {
     }
 }
 
-/// The number of uploads of the first agent that arrived.
+/// Number of the first agent's uploads that arrived.
 fn n_arrived(coordinator: &RefCell<TestCoordinator>) -> usize {
     let coordinator = coordinator.borrow();
     coordinator.arrived.keys().filter(|(slot, _)| *slot == 0).count()
 }
 
-/// One step of each session that has not ended.
+/// Steps each session that has not ended once.
 fn turn(sessions: &mut [Session<'_>], ended: &mut [bool], n_idle: usize) {
     for (session, ended) in sessions.iter_mut().zip(ended.iter_mut()) {
         if !*ended {
@@ -68,10 +68,11 @@ fn turn(sessions: &mut [Session<'_>], ended: &mut [bool], n_idle: usize) {
     }
 }
 
-/// In whatever order two studies of one home go on, the agent stops uploading at its limit, and goes on with its trials.
+/// In any interleaving of two studies of one home, the agent stops uploading at its limit, and
+/// continues with its trials.
 #[test]
 fn two_studies_one_agent() {
-    // Turns of the one study for each of the other.
+    // Turns of one study per turn of the other.
     for (of_a, of_b) in [(1, 1), (1000, 1), (1, 1000)] {
         let folder = tempfile::tempdir().unwrap();
         let home = folder.path().join("home");
@@ -80,7 +81,7 @@ fn two_studies_one_agent() {
         let mut a: Vec<_> = members_a.iter().map(|m| m.session().unwrap()).collect();
         let mut b: Vec<_> = members_b.iter().map(|m| m.session().unwrap()).collect();
         let (mut ended_a, mut ended_b) = ([false; 3], [false; 3]);
-        // Both studies have had their turns when nobody has anything to do.
+        // After this many idle steps, both studies have had their turns.
         let n_idle = 3 * (of_a + of_b);
         let mut n_before = 0;
         while ended_a != [true; 3] || ended_b != [true; 3] {
@@ -106,12 +107,12 @@ fn two_studies_one_agent() {
         let withheld: u64 = progress.iter().map(|m| m.uploads.withheld).sum();
         assert_eq!(withheld + n_sent as u64, 6);
         assert!(progress.iter().all(|m| m.finished && m.n_trials == 6));
-        // By the releases that the agent was handed.
+        // Estimated from the releases that were handed to the agent.
         assert!(progress.iter().all(|m| m.alignment.is_some_and(|found| found.rho() <= 1.0)));
     }
 }
 
-/// Two runs race for what is left, each with a connection of its own, as two processes have.
+/// Two runs race for the rest of the budget, each with its own connection, like two processes.
 #[test]
 fn two_studies_that_race_for_the_rest_of_a_budget_share_it() {
     let folder = tempfile::tempdir().unwrap();
@@ -158,7 +159,8 @@ fn a_study_that_charges_needs_a_budget_and_says_which() {
     }
 }
 
-/// INV-25: to an agent with a budget a study without a price is closed, whatever of it is the reason, until its owner names it.
+/// INV-25: a study without a price is closed to an agent with a budget, for whatever reason it has
+/// no price, until the agent's owner names it.
 #[test]
 fn a_cap_refuses_what_has_no_price() {
     const PAPER: &str = "[privacy]\nmode = \"paper\"\nsampling_rate = 0.5\nnoise_multiplier = 1.0\nmax_norm = 5.0\n\
@@ -184,7 +186,7 @@ fn a_cap_refuses_what_has_no_price() {
         assert!(text.contains("allow_unprotected = [\"open\"]"), "{text}");
         assert!(coordinator.borrow().arrived.is_empty(), "{what}");
         assert!(!members[0].home.join("trials.db").exists());
-        // Its owner may name the study. Then the cap holds where there is a price.
+        // The owner may name the study. Then the cap holds if there is a price.
         members[0].allow_unprotected = vec!["open".to_owned()];
         finish(&mut members[0].session().unwrap(), 20).unwrap();
         let n_sent = n_arrived(&coordinator);
@@ -192,13 +194,14 @@ fn a_cap_refuses_what_has_no_price() {
             true => assert_eq!(n_sent, 0, "{what}"),
             false => assert!(n_sent > 0, "{what}"),
         }
-        // Whoever has never had a budget has promised nothing to anybody, and paper mode asks for one.
+        // An agent that has never had a budget has promised nothing. Paper mode requires one.
         members[1].cap = None;
         assert_eq!(members[1].session().is_ok(), !what.contains("paper"));
     }
 }
 
-/// INV-25: a budget is the home's. A file that says nothing of one does not open it to a study without a price.
+/// INV-25: a budget belongs to the home. A file without a budget does not open the home to a study
+/// without a price.
 #[test]
 fn a_home_with_a_budget_has_it_with_every_file() {
     let folder = tempfile::tempdir().unwrap();
@@ -213,7 +216,7 @@ fn a_home_with_a_budget_has_it_with_every_file() {
             "[agent]\nhome = \"home\"\nstudy = {study:?}\n[objective]\ncommand = [\"true\"]\n{privacy}"
         );
         std::fs::write(&path, text).unwrap();
-        // Stopped before it asks anybody.
+        // Stopped before any request.
         fedbo_agent::run(&RunOptions {
             file: &AgentFile::load(&path).unwrap(),
             stop: Arc::new(AtomicBool::new(true)),
@@ -221,10 +224,10 @@ fn a_home_with_a_budget_has_it_with_every_file() {
         })
     };
     let budget = || Home::open(&home).unwrap().budget().unwrap();
-    // Whoever has never had a budget has promised nothing.
+    // An agent that has never had a budget has promised nothing.
     assert_eq!(run("b", "").unwrap(), Ended::Interrupted);
     assert!(budget().is_none());
-    // A budget that keeps the agent out of a study keeps it out with every other file.
+    // A budget that excludes the agent from a study does so with every other file, too.
     let error = run("b", "[privacy]\nepsilon_max = 2.7\n").unwrap_err();
     assert!(matches!(error, RunError::Unprotected { .. }), "{error}");
     assert!(budget() == Some(self::budget(CAP)));
@@ -239,7 +242,7 @@ fn a_home_with_a_budget_has_it_with_every_file() {
     assert_eq!(run("b", named).unwrap(), Ended::Interrupted);
 }
 
-/// A budget that pays for nothing lets nothing out, and the agent still profits from others.
+/// An agent with a budget too small for any upload sends nothing, and still profits from others.
 #[test]
 fn without_a_budget_left_nothing_leaves() {
     let folder = tempfile::tempdir().unwrap();
@@ -255,7 +258,7 @@ fn without_a_budget_left_nothing_leaves() {
     assert_eq!(rounds, 4, "it takes every round");
 }
 
-/// Looks into the agent's memory, as another process would, whenever an upload is about to leave.
+/// Inspects the agent's database, as another process would, whenever an upload is about to leave.
 struct Auditor<'a> {
     link: &'a TestLink,
     memory: PathBuf,
@@ -263,7 +266,7 @@ struct Auditor<'a> {
 }
 
 impl Link for Auditor<'_> {
-    fn upload(&self, key: &SigningKey, to: Place<'_>, body: &[u8]) -> Result<(), LinkError> {
+    fn upload(&self, by: Caller<'_>, to: Place<'_>, body: &[u8]) -> Result<(), LinkError> {
         let memory = rusqlite::Connection::open(&self.memory).unwrap();
         let one = |sql: &str| memory.query_row(sql, [to.round], |row| row.get::<_, Vec<u8>>(0));
         let charge = one("SELECT event FROM charges WHERE round = ?").unwrap();
@@ -271,11 +274,11 @@ impl Link for Auditor<'_> {
         let kept = one("SELECT bytes FROM uploads WHERE round = ?").unwrap();
         assert_eq!(kept, body);
         self.n_uploads.set(self.n_uploads.get() + 1);
-        self.link.upload(key, to, body)
+        self.link.upload(by, to, body)
     }
 
-    fn handouts(&self, key: &SigningKey, study: &str, poll: Poll) -> Result<Polled, LinkError> {
-        self.link.handouts(key, study, poll)
+    fn handouts(&self, by: Caller<'_>, study: &str, poll: Poll) -> Result<Polled, LinkError> {
+        self.link.handouts(by, study, poll)
     }
 
     fn prove(&self, challenge: &Digest) -> Result<CoordinatorProof, LinkError> {
@@ -286,8 +289,8 @@ impl Link for Auditor<'_> {
         self.link.enrol(key, request)
     }
 
-    fn config(&self, key: &SigningKey, study: &str) -> Result<SignedConfig, LinkError> {
-        self.link.config(key, study)
+    fn offer(&self, key: &SigningKey, request: &EnrolRequest) -> Result<Offer, LinkError> {
+        self.link.offer(key, request)
     }
 
     fn status(&self, key: &SigningKey, study: &str) -> Result<StudyStatus, LinkError> {
@@ -296,15 +299,15 @@ impl Link for Auditor<'_> {
 
     fn rotate(
         &self,
-        key: &SigningKey,
+        by: Caller<'_>,
         study: &str,
         request: &RotateRequest,
     ) -> Result<(), LinkError> {
-        self.link.rotate(key, study, request)
+        self.link.rotate(by, study, request)
     }
 }
 
-/// INV-13: what an upload costs, and its bytes, are durable before the first of them leaves.
+/// INV-13: an upload's charge and its bytes are durable before its first byte leaves.
 #[test]
 fn an_upload_is_charged_and_kept_before_it_leaves() {
     let folder = tempfile::tempdir().unwrap();

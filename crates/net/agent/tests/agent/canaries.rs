@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use crate::ways::token;
 use crate::world::{CHARGED, coordinator, members, take_turns};
 
-/// The files below a folder with their bytes.
+/// The files below a folder, with their contents.
 fn files(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(folder).unwrap() {
@@ -23,22 +23,22 @@ fn holds(bytes: &[u8], part: &[u8]) -> bool {
     bytes.windows(part.len()).any(|window| window == part)
 }
 
-/// The bytes that hexadecimal digits mean.
+/// Decodes hexadecimal digits.
 fn from_digits(digits: &str) -> Vec<u8> {
     let pairs = (0..digits.len()).step_by(2);
     let byte = |at| u8::from_str_radix(&digits[at..at + 2], 16).unwrap();
     pairs.map(byte).collect()
 }
 
-/// In no file of an agent is its token, and its key is in the key's file alone: as text, as digits and as bytes. While it takes
-/// part, and after its study has ended.
+/// No file of an agent contains its token, and only the key's file contains its key: as text, as
+/// digits and as bytes. This holds while the agent takes part and after its study has ended.
 #[test]
 fn canary_grep() {
     let folder = tempfile::tempdir().unwrap();
     let coordinator = coordinator("canaries", "dp-fts-de", CHARGED);
     let members = members(folder.path(), &coordinator);
     let look = |when: &str| {
-        // The first slot's token is of zeros, of which files are full.
+        // The first slot's token consists of zeros, which occur in any file.
         for (slot, member) in (0..).zip(&members).skip(1) {
             let token = token(&coordinator.borrow(), slot);
             let key = std::fs::read_to_string(member.home.join("identity.key")).unwrap();

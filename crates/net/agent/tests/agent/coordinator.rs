@@ -1,8 +1,8 @@
-//! A coordinator in memory: the project's own machines, with the bytes of the protocol around them.
+//! An in-memory coordinator: the project's own machines, wrapped in the protocol's bytes.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use fedbo_agent::{Poll, Polled, Progress};
+use fedbo_agent::{Caller, Poll, Polled, Progress};
 use fedbo_federation::{Collaboration, Federation, Protection};
 use fedbo_ledger::{Head, event_to_bytes};
 use fedbo_privacy::mechanism::{NoiseSource, SecureNoise, SimNoise};
@@ -11,9 +11,9 @@ use fedbo_protocol::{
     Instants, Mailbox, Participations, Relay, RoundMechanism, UpdateRejected,
 };
 use fedbo_wire::{
-    Content, Digest, Handout, LedgerEntry, LedgerHead, Problem, ProblemCode, PublicKey,
-    RelayedMessage, Signature, SigningKey, StudyState, StudyStatus, Upload, config_digest,
-    sign_config,
+    Account, Content, Digest, Handout, LedgerEntry, LedgerHead, Problem, ProblemCode, PublicKey,
+    RelayedMessage, Signature, SigningKey, StudyAccount, StudyState, StudyStatus, Upload,
+    config_digest, sign_config,
 };
 
 use crate::ways::now_ms;
@@ -34,7 +34,7 @@ pub(crate) struct TestCoordinator {
     pub(crate) text: String,
     rounds: Rounds,
     broadcasts: Vec<Broadcast>,
-    /// The newest round that has begun by a handout.
+    /// The newest round that has begun with a handout.
     pub(crate) round: Option<u64>,
     collects: bool,
     pub(crate) ledger: Vec<LedgerEntry>,
@@ -42,32 +42,38 @@ pub(crate) struct TestCoordinator {
     pub(crate) head: Head,
     /// Slots that wait for the next round.
     waiting: BTreeSet<u32>,
-    /// By slot, who may speak for it.
+    /// The key that may make requests for each slot.
     pub(crate) keys: BTreeMap<u32, PublicKey>,
     /// Every body that arrived, by slot and round.
     pub(crate) arrived: BTreeMap<(u32, u64), Vec<Vec<u8>>>,
     /// Vectors that count, by slot and round.
     pub(crate) counted: BTreeSet<(u32, u64)>,
     pub(crate) mangle: Option<Mangle>,
-    /// Answers with this instead, while it is there.
+    /// Refuses with these codes first, one per upload.
     pub(crate) refuses: VecDeque<ProblemCode>,
     pub(crate) state: StudyState,
-    /// Asks for this upload once more.
+    /// The round of an upload that is asked for again.
     pub(crate) resend: Option<u64>,
     /// The time at which the round began.
     pub(crate) began_ms: u64,
-    /// The times at which uploads came, by slot and round, in milliseconds of the round.
+    /// The times at which uploads arrived, by slot and round, in milliseconds of the round.
     pub(crate) came_ms: BTreeMap<(u32, u64), Vec<u64>>,
-    /// The slots that asked for what is next, each with the time in milliseconds of the round.
+    /// The slots that polled, each with the time in milliseconds of the round.
     pub(crate) asked_ms: Vec<(u32, u64)>,
-    /// The slots that asked where the study stands, each with the time.
+    /// The slots that asked for the study's status, each with the time.
     pub(crate) looked_ms: Vec<(u32, u64)>,
-    /// The time at which the study begins, or its round begins anew.
+    /// The time at which the study begins, or its round restarts.
     pub(crate) begins_ms: Option<u64>,
-    /// The round that is named to whoever asks next where the study stands: nobody signs it.
+    /// The round that the next unsigned status names instead of the current one.
     pub(crate) forged: Option<u64>,
     /// The number of requests for a slot.
     pub(crate) n_enrolments: u32,
+    /// The largest counter of each slot.
+    pub(crate) counters: BTreeMap<u32, u64>,
+    /// Rounds that are missing from the record of participants.
+    pub(crate) unrecorded: Vec<u64>,
+    /// Changes the account before it is signed.
+    pub(crate) falsifies: Option<fn(&mut Account)>,
 }
 
 impl TestCoordinator {
@@ -129,6 +135,9 @@ impl TestCoordinator {
             begins_ms: None,
             forged: None,
             n_enrolments: 0,
+            counters: BTreeMap::new(),
+            unrecorded: Vec::new(),
+            falsifies: None,
         };
         if let Rounds::Aggregator(aggregator) = &mut coordinator.rounds {
             let effects = aggregator.start(machine_ms(&coordinator.federation));
@@ -137,7 +146,7 @@ impl TestCoordinator {
         coordinator
     }
 
-    /// The time at which the window that is open closes.
+    /// The time at which the open window closes.
     pub(crate) fn deadline(&self) -> Option<u64> {
         if self.state != StudyState::Running {
             return None;
@@ -166,6 +175,49 @@ impl TestCoordinator {
     fn slot_of(&self, key: &SigningKey) -> Option<u32> {
         let mut keys = self.keys.iter();
         keys.find(|(_, known)| **known == key.public()).map(|(slot, _)| *slot)
+    }
+
+    /// Accepts the counter of a request.
+    pub(crate) fn count(&mut self, by: Caller<'_>) -> Result<(), Problem> {
+        let slot = self.slot_of(by.key).ok_or_else(|| problem(ProblemCode::UnknownAgent))?;
+        let known = self.counters.entry(slot).or_default();
+        if by.counter <= *known {
+            return Err(problem(ProblemCode::CounterBehind));
+        }
+        *known = by.counter;
+        Ok(())
+    }
+
+    /// Returns the coordinator's account of the agent with this key in a slot.
+    pub(crate) fn account(&self, key: &SigningKey, slot: u32) -> Account {
+        let row = |round: u64| (round, round);
+        let (event, mode, delivered) = match self.federation.privacy() {
+            None => (String::new(), String::new(), Vec::new()),
+            Some(plan) => {
+                let event = event_to_bytes(&plan.event).unwrap();
+                let event = event.iter().map(|byte| format!("{byte:02x}")).collect();
+                let own = self.counted.iter().filter(|(of, _)| *of == slot);
+                let is_known = |round: &u64| !self.unrecorded.contains(round);
+                let delivered = own.map(|(_, round)| *round).filter(is_known).map(row).collect();
+                (event, plan.charter.mode.to_string(), delivered)
+            }
+        };
+        let study = StudyAccount {
+            study: self.federation.name.clone(),
+            config: self.digest(),
+            slot,
+            counter: self.counters.get(&slot).copied().unwrap_or(0),
+            event,
+            mode,
+            delivered,
+            unrecorded: self.unrecorded.iter().copied().map(row).collect(),
+        };
+        let mut account = Account::new(&self.key, key.public(), now_ms(), vec![study]);
+        if let Some(falsify) = self.falsifies {
+            falsify(&mut account);
+            account = Account::new(&self.key, account.key, account.time_ms, account.studies);
+        }
+        account
     }
 
     pub(crate) fn upload(
@@ -239,11 +291,12 @@ impl TestCoordinator {
                 state: self.state,
                 resend: self.resend,
                 elapsed_ms: self.elapsed_ms(),
+                round_key: None,
             })),
         }
     }
 
-    /// The state of the study, as it says to the agent with this key.
+    /// Returns the state of the study for the agent with this key.
     pub(crate) fn status(&mut self, key: &SigningKey) -> Result<StudyStatus, Problem> {
         let slot = self.slot_of(key).ok_or_else(|| problem(ProblemCode::UnknownAgent))?;
         self.pass_time();
@@ -257,10 +310,12 @@ impl TestCoordinator {
             head: self.status_head(),
             time_ms: now_ms(),
             elapsed_ms: self.elapsed_ms(),
+            round_key: None,
+            account: self.account(key, slot),
         })
     }
 
-    /// The head of its ledger, as it says when asked; empty where messages are relayed.
+    /// Returns the head of its ledger for a status; empty if messages are relayed.
     pub(crate) fn status_head(&self) -> String {
         match &self.rounds {
             Rounds::Relay(_) => String::new(),
@@ -268,7 +323,7 @@ impl TestCoordinator {
         }
     }
 
-    /// Nobody is at work: the round is over where it does not wait for all.
+    /// Ends the round if all agents are idle, unless windows close by the clock.
     fn end_idle_round(&mut self) {
         let n_agents = self.federation.agents.len();
         if self.waiting.len() == n_agents && self.federation.free.is_none() {
@@ -276,7 +331,7 @@ impl TestCoordinator {
         }
     }
 
-    /// A private round is over, whoever has not delivered.
+    /// Ends a private round, regardless of missing uploads.
     pub(crate) fn end_round(&mut self) {
         if let Rounds::Aggregator(aggregator) = &mut self.rounds {
             let effects = aggregator.idle(0);
@@ -376,7 +431,7 @@ impl TestCoordinator {
         self.waiting.clear();
     }
 
-    /// The study begins, or its round begins anew, if it is time; windows close.
+    /// Begins the study or restarts its round if it is time, and closes windows.
     pub(crate) fn pass_time(&mut self) {
         if let Some(begins_ms) = self.begins_ms.take_if(|begins_ms| *begins_ms <= now_ms()) {
             (self.state, self.began_ms) = (StudyState::Running, begins_ms);
@@ -386,7 +441,7 @@ impl TestCoordinator {
         {
             match &mut self.rounds {
                 Rounds::Relay(relay) => {
-                    // At its time, also where nobody looked then.
+                    // Tick at the deadline, even if time has already passed it.
                     let effects = relay.tick(deadline);
                     self.carry_out_relayed(effects).unwrap();
                     self.began_ms = deadline;
@@ -399,13 +454,13 @@ impl TestCoordinator {
         }
     }
 
-    /// The time for which the round has been played.
+    /// The time for which the round has lasted.
     fn elapsed_ms(&self) -> Option<u64> {
         (self.state != StudyState::Waiting).then(|| now_ms() - self.began_ms)
     }
 }
 
-/// The time that a machine is told: in rounds it stands still.
+/// The time for a machine. In rounds it stays 0.
 fn machine_ms(federation: &Federation) -> u64 {
     federation.free.as_ref().map_or(0, |_| now_ms())
 }
@@ -436,7 +491,7 @@ fn paced<M: RoundMechanism>(federation: &Federation, aggregator: Aggregator<M>) 
     }
 }
 
-/// The key of every coordinator here.
+/// The key of every coordinator in these tests.
 pub(crate) fn coordinator_key() -> SigningKey {
     SigningKey::from_seed([9; 32])
 }

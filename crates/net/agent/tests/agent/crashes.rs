@@ -1,4 +1,4 @@
-//! The agent's process dies at any moment: what it does in the end is what it would have done.
+//! The agent's process may die at any moment: the result is the same as without a crash.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,7 +10,7 @@ use fedbo_storage::Told;
 use crate::ways::{Cutter, busy, note};
 use crate::world::{CHARGED, Member, SIMULATED, coordinator, members};
 
-/// The observable traces of a federation that is over.
+/// The observable traces of a federation that has ended.
 #[derive(Debug, PartialEq)]
 struct Traces {
     trials: Vec<Vec<(Point, String, Option<Told>)>>,
@@ -18,7 +18,8 @@ struct Traces {
     uploads: BTreeMap<(u32, u64), Vec<u8>>,
 }
 
-/// Runs three agents. Before each session of the first one `allowance` says after how many calls it dies.
+/// Runs three agents. Before each session of the first one, `allowance` gives the number of calls
+/// after which it dies.
 fn run(
     folder: &Path,
     algorithm: &str,
@@ -61,7 +62,8 @@ fn run(
     (traces, members[0].cutter().n_calls.get())
 }
 
-/// One step of a session, which is opened if it is not; whether it has ended. If it is cut, it is gone.
+/// Steps a session once, opening it if necessary. Returns true if it has ended. A session that is
+/// cut is dropped.
 fn step<'a>(member: &'a Member, slot: &mut Option<Session<'a>>) -> bool {
     let mut session = match slot.take() {
         Some(session) => session,
@@ -91,7 +93,8 @@ fn uncut(algorithm: &str, more: &str) -> (Traces, u64) {
     run(folder.path(), algorithm, more, |_| None)
 }
 
-/// It dies after 0, 1, 2, … calls, again and again: each moment of a run is the last one of some process.
+/// The agent dies after 0, 1, 2, … calls, again and again: each moment of a run is the last one of
+/// some process.
 #[test]
 fn an_agent_that_dies_again_and_again_does_the_same() {
     for (algorithm, more) in [("fts", ""), ("dp-fts-de", SIMULATED)] {
@@ -103,7 +106,7 @@ fn an_agent_that_dies_again_and_again_does_the_same() {
     }
 }
 
-/// The same for each moment alone.
+/// The same for each moment individually.
 #[test]
 #[ignore = "long: run by cargo xtask test --long"]
 fn an_agent_that_dies_once_at_any_moment_does_the_same() {
@@ -118,7 +121,8 @@ fn an_agent_that_dies_once_at_any_moment_does_the_same() {
     }
 }
 
-/// Noise that is charged is not replayed, so trials differ from run to run; each upload is charged once all the same.
+/// Charged noise is not replayed, so trials differ from run to run. Each upload is still charged
+/// once.
 #[test]
 fn dying_charges_no_upload_twice() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Answers that get lost, refusals that pass and refusals that do not, rounds that were missed.
+//! Lost answers, temporary and permanent refusals, and missed rounds.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -25,7 +25,7 @@ fn one(
     (folder, coordinator, members)
 }
 
-/// Steps one agent until its first upload was tried, and is over.
+/// Steps one agent until its first upload has been attempted and decided.
 fn first_upload(session: &mut Session<'_>) -> Result<(), RunError> {
     finish(session, 20).map(|ended| assert_eq!(ended, None, "it waits for the others"))
 }
@@ -41,16 +41,17 @@ fn an_upload_whose_answers_get_lost_is_sent_again_and_counts_once() {
     assert!(sent.iter().all(|body| *body == sent[0]));
     assert_eq!(members[0].ears.count("retrying"), 3);
     assert_eq!(members[0].ears.count("sent 0"), 1);
-    // Again at instants that follow from the slot, the round and the attempt: from half of 2 s, 4 s, 8 s to all of it.
+    // Retries come at instants that follow from the slot, the round and the attempt: after half to
+    // all of 2 s, 4 s, 8 s.
     let came = coordinator.borrow().came_ms[&(0, 0)].clone();
     for (pair, longest) in came.windows(2).zip([2_000, 4_000, 8_000]) {
         let wait = pair[1] - pair[0];
         assert!((longest / 2..=longest).contains(&wait), "{came:?}");
     }
     drop(session);
-    // The others come a minute later: the round is begun anew, or they would be too late for it.
+    // The others come a minute later. Without a restart of the round they would be too late for it.
     coordinator.borrow_mut().began_ms = now_ms();
-    // And all of a federation in which every eleventh answer gets lost comes to its end.
+    // A whole federation in which every eleventh answer gets lost still completes.
     let mut sessions: Vec<_> = members.iter().map(|m| m.session().unwrap()).collect();
     let mut ended = [false; 3];
     for n in 0..100_000 {
@@ -82,20 +83,22 @@ fn a_coordinator_that_lost_an_upload_gets_the_same_bytes() {
     finish(&mut session, 5).unwrap();
     drop(session);
     coordinator.borrow_mut().resend = Some(0);
-    // Also after the agent was started again, and answers got lost.
+    // The same after a restart of the agent, and with a lost answer.
     members[0].link.n_lost.set(1);
     let mut session = members[0].session().unwrap();
     finish(&mut session, 5).unwrap();
     let sent = bodies(&coordinator, 0, 0);
     assert!(sent.len() >= 3 && sent.iter().all(|body| *body == sent[0]));
     assert_eq!(members[0].ears.count("resent 0"), 2);
-    // What was never sent is not made up, and asking for it does not keep the agent busy.
+    // An upload that was never sent is not invented, and a request for it does not keep the agent
+    // busy.
     coordinator.borrow_mut().resend = Some(2);
     assert_eq!(finish(&mut session, 5).unwrap(), None);
     assert!(bodies(&coordinator, 0, 2).is_empty());
 }
 
-/// A coordinator that was restored from a backup asks for vectors of rounds that another history has released: it gets none.
+/// A coordinator that was restored from a backup asks for vectors of rounds that another history
+/// has released, and gets none.
 #[test]
 fn a_coordinator_with_another_history_gets_no_vector_again() {
     let (_folder, coordinator, members) = one("dp-fts-de", CHARGED);
@@ -112,14 +115,15 @@ fn a_coordinator_with_another_history_gets_no_vector_again() {
     );
     assert_eq!(bodies(&coordinator, 0, 0).len(), 1);
     drop(session);
-    // Neither does it get the first vector of an agent that begins again.
+    // It does not get the first vector of a restarted agent either.
     let mut session = members[1].session().unwrap();
     let refused = first_upload(&mut session).unwrap_err();
     assert!(matches!(refused, RunError::Misconduct(_)), "{refused}");
     assert!(bodies(&coordinator, 1, 0).is_empty());
 }
 
-/// However long a study is paused, an agent asks now and then, and says once why it waits. A round that was over before is missed.
+/// However long a study is paused, an agent polls at intervals, and reports once why it waits. A
+/// round that ended before the pause is missed.
 #[test]
 fn a_paused_study_is_not_asked_without_rest() {
     for n_over in [0, 1] {
@@ -134,7 +138,7 @@ fn a_paused_study_is_not_asked_without_rest() {
                 n_waits += 1;
             }
         }
-        // Three trials and the requests in between: nothing else goes on.
+        // Three trials and the requests in between; all other steps wait.
         assert!(n_waits >= 40, "{n_waits}");
         assert_eq!(members[0].ears.count("waits paused"), 1);
         assert_eq!(members[0].ears.count("missed 0 late"), n_over);
@@ -156,7 +160,7 @@ fn refusals_that_pass_are_waited_for() {
     coordinator.borrow_mut().refuses.extend(codes);
     let mut session = members[0].session().unwrap();
     first_upload(&mut session).unwrap();
-    // Of a study that has not begun, or is paused, the agent hears by a poll.
+    // The agent learns by a poll, not by a retry, that a study has not begun or is paused.
     assert_eq!(members[0].ears.count("retrying"), codes.len() - 2);
     assert_eq!(bodies(&coordinator, 0, 0).len(), 1);
 }
@@ -199,7 +203,8 @@ fn refusals_that_do_not_pass_end_the_run_in_words() {
     }
 }
 
-/// An agent that was asleep for rounds takes all that was released since at once, and delivers for no round that is over.
+/// An agent that slept through several rounds takes all releases since then at once, and delivers
+/// nothing for a round that is over.
 #[test]
 fn a_slow_agent_gets_every_release_and_misses_rounds() {
     let (_folder, coordinator, members) = one("dp-fts-de", CHARGED);
@@ -233,6 +238,6 @@ fn a_study_that_waits_is_said_once_and_one_that_is_over_ends_the_run() {
     assert!(members[0].holds(&sent));
     coordinator.borrow_mut().state = StudyState::Finished;
     assert_eq!(finish(&mut session, 5).unwrap(), Some(Ended::StudyOver));
-    // It is not asked for again (INV-26).
+    // The upload cannot be asked for again (INV-26).
     assert!(!members[0].holds(&sent));
 }

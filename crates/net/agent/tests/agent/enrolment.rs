@@ -1,11 +1,12 @@
-//! Enrolment and changes of keys, also when they are interrupted.
+//! Enrolment, key rotations and moves, including interrupted ones.
 
 use std::cell::RefCell;
 use std::path::Path;
 use std::rc::Rc;
 
 use fedbo_agent::{
-    EnrolError, Home, Link, Membership, RotateError, enrol_with, rotate_with, status,
+    EnrolError, EnrolOptions, Home, Link, Membership, MoveError, MoveOptions, RotateError,
+    enrol_with, move_with, rotate_with, status,
 };
 use fedbo_transport::LinkError;
 use fedbo_wire::{PublicKey, SigningKey};
@@ -61,17 +62,60 @@ fn refused(change: impl Fn(&mut TestCoordinator), words: &str) {
 #[test]
 fn whoever_is_not_the_coordinator_of_the_token_is_refused() {
     refused(|coordinator| coordinator.key = SigningKey::from_seed([1; 32]), "the token names");
-    refused(
-        |coordinator| coordinator.federation.name = "other".to_owned(),
-        "is of a study \"enrol\", not of \"other\"",
-    );
-    refused(
-        |coordinator| coordinator.federation.agents[1].name = "east".to_owned(),
-        "is that of \"south\"",
-    );
 }
 
-/// Before it is known who answers, nothing is signed and nothing of the token is sent.
+/// A coordinator gives another place than it has offered. Nothing of it is stored.
+#[test]
+fn a_slot_that_was_not_offered_is_refused() {
+    let changes: [fn(&mut TestCoordinator); 2] = [
+        |coordinator| coordinator.federation.name = "other".to_owned(),
+        |coordinator| coordinator.federation.agents[1].name = "east".to_owned(),
+    ];
+    for change in changes {
+        let folder = tempfile::tempdir().unwrap();
+        let coordinator = coordinator("enrol", "fts", "");
+        let token = token(&coordinator.borrow(), 1);
+        change(&mut coordinator.borrow_mut());
+        let link = TestLink::new(&coordinator);
+        let error = enrol_with(&options(folder.path(), token), &link).unwrap_err();
+        assert!(matches!(error, EnrolError::OtherPlace { .. }), "{error}");
+        assert!(Home::open(folder.path()).unwrap().memberships().unwrap().is_empty());
+    }
+}
+
+/// Everything is checked before the slot is taken: a study that begins with its last agent does not
+/// begin with a refused one.
+#[test]
+fn a_refused_enrolment_leaves_the_token_usable() {
+    let folder = tempfile::tempdir().unwrap();
+    let first = coordinator("enrol", "ts", "");
+    Member::enrol(&folder.path().join("taken"), &first, 0);
+    let coordinator = coordinator("enrol", "fts", "");
+    let link = TestLink::new(&coordinator);
+    let token = |n| token(&coordinator.borrow(), n);
+    let unneeded = |home: &Path| {
+        let card = fedbo_servers::card_of(&SigningKey::from_seed([3; 32]));
+        EnrolOptions { helper: Some(card), ..options(home, token(1)) }
+    };
+    let refused = |options: &EnrolOptions| {
+        let error = enrol_with(options, &link).unwrap_err().to_string();
+        assert_eq!(coordinator.borrow().n_enrolments, 0, "{error}");
+        assert!(coordinator.borrow().keys.is_empty(), "{error}");
+        error
+    };
+    let error = refused(&unneeded(&folder.path().join("home")));
+    assert!(
+        error.contains("--helper names one") && error.contains("the token was not used"),
+        "{error}"
+    );
+    let error = refused(&options(&folder.path().join("taken"), token(1)));
+    assert!(error.contains("another configuration"), "{error}");
+    let joined = enrol_with(&options(&folder.path().join("other"), token(1)), &link).unwrap();
+    assert_eq!(joined.key, coordinator.borrow().keys[&1]);
+}
+
+/// Until the coordinator has proved its identity, nothing is signed and no part of the token is
+/// sent.
 #[test]
 fn an_impostor_hears_of_no_key_and_of_no_token() {
     let folder = tempfile::tempdir().unwrap();
@@ -83,13 +127,13 @@ fn an_impostor_hears_of_no_key_and_of_no_token() {
     assert!(coordinator.borrow().keys.is_empty());
 }
 
-/// INV-11: what a party agreed to when it got its token is what it joins.
+/// INV-11: a party joins exactly the study that it agreed to when it got its token.
 #[test]
 fn a_configuration_that_was_changed_after_the_token_was_made_is_refused() {
     let change = |coordinator: &mut TestCoordinator| {
         coordinator.text = coordinator.text.replace("rounds = 4", "rounds = 5")
     };
-    refused(change, "is not the one for which the token was made");
+    refused(change, "is not the one that the token was made for");
 }
 
 #[test]
@@ -117,7 +161,7 @@ fn a_change_of_keys_that_dies_at_any_moment_can_be_done_again_and_runs_go_on() {
         link.cutter.after(n_cut);
         let done = Cutter::within(|| rotated(home, link));
         link.cutter.never();
-        // Whatever was reached, a run finds the key that the coordinator knows.
+        // Wherever the rotation was cut, a run finds the key that the coordinator knows.
         let mut session = members[0].session().unwrap();
         finish(&mut session, 3).unwrap();
         match done {
@@ -138,15 +182,15 @@ fn a_coordinator_that_does_not_answer_leaves_both_keys() {
     let coordinator = coordinator("rotate", "fts", "");
     let members = members(folder.path(), &coordinator);
     let home = &members[0].home;
-    // Carried out, and the answer was lost.
+    // The rotation is carried out, but the answer gets lost.
     members[0].link.n_lost.set(1);
     let error = rotated(home, &members[0].link).unwrap_err().to_string();
-    assert!(error.contains("start again"), "{error}");
+    assert!(error.contains("run the command again"), "{error}");
     assert!(home.join("identity.key.next").exists());
     let known = coordinator.borrow().keys[&0];
     let mut session = members[0].session().unwrap();
     finish(&mut session, 3).unwrap();
-    // While a study runs, its key stays.
+    // The key cannot change while a study runs.
     let error = rotated(home, &members[0].link).unwrap_err().to_string();
     assert!(error.contains("runs this study"), "{error}");
     drop(session);
@@ -165,6 +209,58 @@ fn several_studies_are_named_when_none_is() {
     let error = home.membership(None).unwrap_err().to_string();
     assert!(error.contains("\"a\", \"b\"") && error.contains("agent.study"), "{error}");
     let error = home.membership(Some("c")).unwrap_err().to_string();
-    assert!(error.contains("no study \"c\""), "{error}");
+    assert!(error.contains("does not take part in study \"c\""), "{error}");
     assert_eq!(home.membership(Some("b")).unwrap().study, "b");
+}
+
+fn moved(home: &Path, link: &TestLink, url: &str) -> Result<Vec<Membership>, MoveError> {
+    let options = MoveOptions {
+        home: home.to_owned(),
+        study: None,
+        coordinator_url: url.to_owned(),
+        ca: None,
+        allow_plain_http: false,
+    };
+    move_with(&options, &|_, _, _| Ok(Box::new(link.clone())))
+}
+
+#[test]
+fn an_agent_moves_to_an_address_that_proves_the_coordinators_key() {
+    let folder = tempfile::tempdir().unwrap();
+    let coordinator = coordinator("move", "fts", "");
+    let member = Member::enrol(folder.path(), &coordinator, 0);
+    let url = "https://new.example:7433";
+    let moved = moved(&member.home, &member.link, url).unwrap();
+    assert_eq!(moved.len(), 1);
+    let kept = Home::open(&member.home).unwrap().membership(None).unwrap();
+    assert_eq!((kept.url.as_str(), &kept), (url, &moved[0]));
+}
+
+#[test]
+fn an_address_without_the_coordinators_key_or_study_is_not_taken() {
+    type Change = fn(&mut TestCoordinator);
+    let impostor: [(Change, &str); 2] = [
+        (|it| it.key = SigningKey::from_seed([1; 32]), "has the key"),
+        (
+            |it| it.text = it.text.replace("rounds = 4", "rounds = 5"),
+            "is not the one that the agent has agreed to",
+        ),
+    ];
+    for (change, words) in impostor {
+        let folder = tempfile::tempdir().unwrap();
+        let coordinator = coordinator("move", "fts", "");
+        let member = Member::enrol(folder.path(), &coordinator, 0);
+        let before = Home::open(&member.home).unwrap().membership(None).unwrap();
+        change(&mut coordinator.borrow_mut());
+        let error = moved(&member.home, &member.link, "https://new.example").unwrap_err();
+        assert!(matches!(error, MoveError::Impostor { .. }), "{error}");
+        assert!(error.to_string().contains(words), "{error}");
+        assert_eq!(Home::open(&member.home).unwrap().membership(None).unwrap(), before);
+    }
+    // Plain HTTP beyond this machine is an error of the address.
+    let folder = tempfile::tempdir().unwrap();
+    let coordinator = coordinator("move", "fts", "");
+    let member = Member::enrol(folder.path(), &coordinator, 0);
+    let error = moved(&member.home, &member.link, "http://new.example").unwrap_err();
+    assert!(matches!(error, MoveError::Url { .. }), "{error}");
 }

@@ -1,4 +1,4 @@
-//! A federation of processes does what the same federation does in one process.
+//! A federation of processes gives the same results as the same federation in one process.
 
 use std::cell::RefCell;
 use std::path::Path;
@@ -155,7 +155,8 @@ fn agents_of_their_own_do_what_they_do_in_one_process() {
     }
 }
 
-/// By default an agent's draws are its own secret: its queries are not those that the public seed gives.
+/// By default, an agent's draws are its own secret: its queries differ from those of the public
+/// seed.
 #[test]
 fn without_a_given_seed_an_agent_draws_its_own() {
     let folder = tempfile::tempdir().unwrap();
@@ -173,7 +174,7 @@ fn without_a_given_seed_an_agent_draws_its_own() {
         let shared = trials.iter().filter(|(point, _, _)| expected.iter().any(|e| e.0 == *point));
         assert_eq!(shared.count(), 0);
     }
-    // Drawn once: another seed is refused, the kept one goes on.
+    // The seed is drawn once: another seed is refused, and the stored one continues.
     members[0].seed = Some(5);
     let error = members[0].session().unwrap_err().to_string();
     assert!(error.contains("agent.seed = 5"), "{error}");

@@ -1,4 +1,5 @@
-//! Agents at a free pace: trials take virtual time on threads of their own, and sessions speak meanwhile.
+//! Agents at a free pace: trials take virtual time on their own threads, while sessions poll and
+//! send.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -19,7 +20,7 @@ use crate::equality::in_one_process;
 use crate::ways::{Cutter, now_ms, pass_time};
 use crate::world::{Bump, Member, frozen, members};
 
-/// Lets trials end up to a number.
+/// Lets trials below a number end.
 #[derive(Default)]
 struct Gate {
     released: Mutex<u64>,
@@ -39,7 +40,7 @@ impl Gate {
     }
 }
 
-/// A bump whose trials wait at a gate.
+/// A [`Bump`] with trials that wait at a gate.
 struct Gated(Arc<Gate>);
 
 impl Objective for Gated {
@@ -49,11 +50,12 @@ impl Objective for Gated {
     }
 }
 
-/// The duration of an agent's trials, and the one that is under way.
+/// The duration of an agent's trials, and its running trial.
 struct Pacer {
     gate: Arc<Gate>,
     takes_ms: u64,
-    /// By trial: when it began first. One that is evaluated again ends when it would have.
+    /// By trial: the first time it began. A trial that is evaluated again ends as if it had not
+    /// been interrupted.
     began_ms: BTreeMap<u64, u64>,
     n_heard: usize,
     running: Option<u64>,
@@ -78,7 +80,7 @@ impl Pacer {
         Some(self.began_ms[&self.running?] + self.takes_ms)
     }
 
-    /// Lets the trial end if it is time; whether it is.
+    /// Lets the running trial end if it is time. Returns true if it is.
     fn ends(&self) -> bool {
         let is_due = self.ends_ms().is_some_and(|at| at <= now_ms());
         if let (true, Some(trial)) = (is_due, self.running) {
@@ -88,7 +90,8 @@ impl Pacer {
     }
 }
 
-/// A federation at a free pace whose windows last a minute: an initial point and `rounds` queries for each agent, whose trials take so long.
+/// A federation at a free pace with windows of a minute, one initial point and `rounds` queries per
+/// agent, and the given durations of trials.
 fn text(algorithm: &str, head: &str, more: &str, seconds: [u64; 3]) -> String {
     let mut text = format!(
         "[federation]\nname = \"free\"\nalgorithm = \"{algorithm}\"\ninitial = 1\nseed = 11\npace = \"free\"\n{head}\n\
@@ -100,7 +103,7 @@ fn text(algorithm: &str, head: &str, more: &str, seconds: [u64; 3]) -> String {
     text
 }
 
-/// The agents of a study, and what their trials take.
+/// The agents of a study, and the durations of their trials.
 struct World {
     coordinator: Rc<RefCell<TestCoordinator>>,
     members: Vec<Member>,
@@ -141,7 +144,8 @@ impl World {
         self.pacers.truncate(1);
     }
 
-    /// Plays until all have ended, or until this time. Before each session of the first agent `allowance` says after how many calls it dies.
+    /// Plays until all have ended, or until `until_ms`. Before each session of the first agent,
+    /// `allowance` gives the number of calls after which it dies.
     fn play(
         &mut self,
         until_ms: u64,
@@ -179,7 +183,8 @@ impl World {
                     match step {
                         Step::Went => {}
                         Step::Ended(how) => ended[at] = Some(how),
-                        // Told as soon as its thread has ended, unless the session holds the result back.
+                        // The result is told as soon as its thread has ended, unless the session
+                        // holds it back.
                         Step::Waits(_) if is_due && (n_idle < 60 || !holds_back) => {
                             n_idle += 1;
                             std::thread::sleep(Duration::from_millis(1));
@@ -198,7 +203,7 @@ impl World {
                 pass_time(Duration::from_millis(next.saturating_sub(now_ms())));
             }
         }
-        // Nothing waits for ever.
+        // Release all trials, so that no thread waits forever.
         pacers.iter().for_each(|pacer| pacer.gate.release(u64::MAX));
         ended
     }
@@ -217,7 +222,7 @@ impl World {
         spent.spent.unwrap().n_releases
     }
 
-    /// The windows for which an agent sent something.
+    /// Returns the windows with an upload of an agent.
     fn windows_of(&self, slot: u32) -> Vec<u64> {
         let coordinator = self.coordinator.borrow();
         let arrived = coordinator.arrived.keys().filter(|(from, _)| *from == slot);
@@ -229,7 +234,8 @@ const SECONDS: [u64; 3] = [67, 68, 127];
 const SIMULATED: &str = "[privacy]\nepsilon = 20.0\nsimulate = true\nparticipations = 3\n";
 const CHARGED: &str = "[privacy]\nepsilon = 2.0\nparticipations = 2\n";
 
-/// Trials end in the first half of a window, so that what happens between an agent's instant and the end of a window makes no difference.
+/// Trials end in the first half of a window, so events between an agent's instant and the end of a
+/// window make no difference.
 #[test]
 fn agents_of_their_own_do_at_a_free_pace_what_they_do_in_one_process() {
     for (algorithm, more) in [
@@ -266,7 +272,7 @@ fn agents_of_their_own_do_at_a_free_pace_what_they_do_in_one_process() {
     }
 }
 
-/// It dies after 0, 1, 2, … calls, again and again, while trials are under way and between them.
+/// The agent dies after 0, 1, 2, … calls, again and again, during trials and between them.
 #[test]
 fn an_agent_that_dies_again_and_again_does_the_same() {
     for (algorithm, more, initial) in [("fts", "", 1), ("fts", "", 2), ("dp-fts-de", SIMULATED, 1)]
@@ -294,7 +300,8 @@ fn an_agent_that_dies_again_and_again_does_the_same() {
     }
 }
 
-/// However long its trials take, an agent is heard at its instants alone: what shows is in which windows it has news.
+/// However long its trials take, an agent makes requests only at its instants: only the windows in
+/// which it has news depend on the trials.
 #[test]
 fn what_trials_take_shows_by_windows_alone() {
     for (algorithm, more) in [("fts", ""), ("dp-fts-de", CHARGED)] {
@@ -309,7 +316,8 @@ fn what_trials_take_shows_by_windows_alone() {
             let coordinator = world.coordinator.borrow();
             for (at, came_ms) in &coordinator.came_ms {
                 assert_eq!(came_ms.len(), 1);
-                // Of the 54 seconds in which vectors are taken, the last ten before the last ten.
+                // Vectors are accepted for 54 seconds. Uploads arrive in the ten seconds before the
+                // last ten.
                 assert!((34_000..=44_000).contains(&came_ms[0]), "{came_ms:?}");
                 n_compared += usize::from(offsets.contains_key(at));
                 assert_eq!(
@@ -331,7 +339,8 @@ fn what_trials_take_shows_by_windows_alone() {
     }
 }
 
-/// Computing a query takes time, and begins when a trial ends: a result waits while an instant is near, so that none is late.
+/// Computing a query takes time, and begins when a trial ends. A result waits while an instant is
+/// near, so that no request is late.
 #[test]
 fn a_result_waits_while_an_instant_is_near() {
     let play = |seconds: u64, ponders_ms: u64| {
@@ -356,7 +365,8 @@ fn a_result_waits_while_an_instant_is_near() {
     }
 }
 
-/// A request that is set aside for a result is taken up and not sent anew: neither is anything asked twice, nor at another time.
+/// A request that is set aside for a result is resumed, not sent again: nothing is asked twice or
+/// at another time.
 #[test]
 fn a_request_that_is_set_aside_is_taken_up() {
     let play = |every: u32| {
@@ -376,7 +386,25 @@ fn a_request_that_is_set_aside_is_taken_up() {
     }
 }
 
-/// A coordinator that wants an upload once more, and cannot be reached then, is not asked without a pause.
+/// The answer to a request that was set aside is that of its first transmission. A coordinator that
+/// was unreachable then has forgotten nothing.
+#[test]
+fn a_request_that_is_set_aside_is_no_sign_of_a_restored_coordinator() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = text("dp-fts-de", "rounds = 5\nwindows = 12", SIMULATED, SECONDS);
+    let mut world = World::new(folder.path(), &text, SECONDS);
+    for member in &world.members {
+        member.link.set_aside_every.set(3);
+        member.link.unsent_every.set(4);
+    }
+    world.whole();
+    for member in &world.members {
+        assert!(member.ears.count("retrying") > 3);
+        assert_eq!(member.ears.count("forgotten"), 0, "{:?}", member.ears.heard.borrow());
+    }
+}
+
+/// A coordinator that asks for an upload again but then cannot be reached gets retries with pauses.
 #[test]
 fn an_upload_that_is_wanted_again_is_sent_with_pauses() {
     let folder = tempfile::tempdir().unwrap();
@@ -393,7 +421,8 @@ fn an_upload_that_is_wanted_again_is_sent_with_pauses() {
     assert!(ended >= 2, "trials go on: {ended}");
 }
 
-/// By the coordinator's count the agent is in as many releases as it may be in: it sends, and pays for, nothing more.
+/// By the coordinator's count, the agent is in as many releases as it may be: it sends no more, and
+/// pays for no more.
 #[test]
 fn an_agent_whose_vector_is_not_collected_sends_no_other() {
     let folder = tempfile::tempdir().unwrap();
@@ -404,7 +433,8 @@ fn an_agent_whose_vector_is_not_collected_sends_no_other() {
     assert_eq!(world.trials()[0].len(), 6);
 }
 
-/// An agent is in as many releases as it may be in, pays for these, and goes on without; also after it was started again.
+/// An agent is in as many releases as it may be, pays for these, and continues without; also after
+/// restarts.
 #[test]
 fn an_agent_takes_part_as_often_as_it_pays_for() {
     let seconds = [20, 67, 200];
@@ -420,7 +450,8 @@ fn an_agent_takes_part_as_often_as_it_pays_for() {
     }
 }
 
-/// A study that waits gets no queries; one that has begun and goes away holds nobody up.
+/// A study that waits gets no queries. A study that has begun and becomes unreachable delays no
+/// agent.
 #[test]
 fn agents_wait_for_the_beginning_and_for_nothing_else() {
     let seconds = [20; 3];
@@ -434,7 +465,7 @@ fn agents_wait_for_the_beginning_and_for_nothing_else() {
     assert_eq!(n_trials(&world), [1; 3], "the initial point of each");
     assert_eq!(world.members[0].ears.count("waits waiting"), 1);
     assert!(world.coordinator.borrow().arrived.is_empty());
-    // It begins, and its coordinator is not to be reached any more after the first window.
+    // The study begins, and its coordinator becomes unreachable after the first window.
     let folder = tempfile::tempdir().unwrap();
     let mut world = World::new(folder.path(), &text, seconds);
     world.play(now_ms() + 65_000, |_| None);
@@ -446,7 +477,8 @@ fn agents_wait_for_the_beginning_and_for_nothing_else() {
     assert!(told);
 }
 
-/// Before anything is sent, an agent's owner reads what becomes public at a free pace; in rounds nothing of it is said.
+/// Before anything is sent, an agent's owner is told what becomes public at a free pace. In rounds
+/// this is not mentioned.
 #[test]
 fn what_becomes_public_is_said_first() {
     for (algorithm, more) in [("fts", ""), ("dp-fts-de", CHARGED)] {

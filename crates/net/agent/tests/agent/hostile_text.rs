@@ -1,4 +1,4 @@
-//! Studies whose text is written by a hostile coordinator: it stays data (INV-24).
+//! Study texts from a hostile coordinator remain data (INV-24).
 
 use std::path::Path;
 use std::sync::Arc;
@@ -9,8 +9,9 @@ use fedbo_agent::{AgentFile, Ended, EnrolError, RunError, RunOptions, Silent, en
 use crate::ways::{TestLink, token};
 use crate::world::{Member, coordinator, options};
 
-/// Enrols an agent in a study with these choices, and runs it by a file with this objective. It is told to stop at once, so a run that
-/// comes so far as to ask the coordinator has accepted the study.
+/// Enrols an agent in a study with these choices, and runs it by a file with this objective. The
+/// run is told to stop at once, so it has accepted the study if it gets as far as the first
+/// request.
 fn ran(folder: &Path, choices: &str, objective: &str) -> Result<Ended, RunError> {
     let space = format!("[space.kernel]\ntype = \"categorical\"\nchoices = [{choices}]\n");
     let coordinator = coordinator("hostile", "fts", &space);
@@ -21,7 +22,8 @@ fn ran(folder: &Path, choices: &str, objective: &str) -> Result<Ended, RunError>
     run(&RunOptions { file: &file, stop: Arc::new(AtomicBool::new(true)), observer: &Silent })
 }
 
-/// The attack: a choice that a shell of the agent would run, and one that its program would take for an option.
+/// The attacks: choices that a shell of the agent would run, or that its program would take for an
+/// option.
 #[test]
 fn choices_are_not_code() {
     let hostile = [
@@ -32,7 +34,7 @@ fn choices_are_not_code() {
         ("\"rbf\", \"\\u202Efbr\"", "\\u{202e}fbr"),
     ];
     let as_shell = "command = [\"sh\", \"-c\", \"echo {kernel}; echo 1\"]";
-    let as_argument = "command = [\"true\", \"{kernel}\"]";
+    let as_argument = "command = [\"sh\", \"-c\", \"true\", \"sh\", \"{kernel}\"]";
     let fresh = || tempfile::tempdir().unwrap();
     for (choices, named) in hostile {
         for objective in [as_shell, as_argument] {
@@ -43,12 +45,13 @@ fn choices_are_not_code() {
             assert!(message.contains(named) && message.contains("[choices]"), "{message}");
             assert!(!folder.path().join("pwned").exists());
         }
-        // Who has looked at a choice and listed it may be given it, as an argument and not as a script.
+        // A choice that the owner has reviewed and listed may be passed, as an argument and not as
+        // a script.
         let listed = format!("[choices]\nkernel = [{choices}]");
         let ended = ran(fresh().path(), choices, &format!("{as_argument}\n{listed}"));
         assert_eq!(ended.unwrap(), Ended::Interrupted);
         let error = ran(fresh().path(), choices, &format!("{as_shell}\n{listed}")).unwrap_err();
-        assert!(error.to_string().contains("sh runs this"), "{error}");
+        assert!(error.to_string().contains("{kernel} is text"), "{error}");
     }
     let ended = ran(fresh().path(), "\"rbf\", \"matern\"", as_argument);
     assert_eq!(ended.unwrap(), Ended::Interrupted);

@@ -1,4 +1,4 @@
-//! The way by HTTP, to a server of a few lines.
+//! The HTTP link, against a minimal server.
 
 use std::collections::VecDeque;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -7,27 +7,27 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use fedbo_agent::{HttpLink, Link as _, Place, Poll, Polled, Progress};
+use fedbo_agent::{Caller, HttpLink, Link as _, Place, Poll, Polled, Progress};
 use fedbo_transport::LinkError;
 use fedbo_wire::{
-    Digest, EnrolRequest, EnrolmentToken, HEADER_KEY, HEADER_SIGNATURE, HEADER_TIME, ProblemCode,
-    PublicKey, RequestSignature, SigningKey, StudyState,
+    Digest, EnrolRequest, EnrolmentToken, HEADER_COUNTER, HEADER_KEY, HEADER_SIGNATURE,
+    HEADER_TIME, ProblemCode, PublicKey, RequestSignature, RoundKey, SigningKey, StudyState,
 };
 
-/// A request as it came, its signature verified.
+/// A received request with a verified signature.
 struct Came {
     method: String,
     target: String,
     body: Vec<u8>,
 }
 
-/// Answers requests with what is given, in order; after the last it never answers.
+/// Answers requests with the given answers, in order. After the last one it never answers.
 struct Server {
     url: String,
     came: Arc<Mutex<Vec<Came>>>,
 }
 
-const OURS: &str = "fedbo-protocol: 2\r\n";
+const OURS: &str = "fedbo-protocol: 3\r\n";
 
 fn coordinator() -> PublicKey {
     SigningKey::from_seed([4; 32]).public()
@@ -85,16 +85,17 @@ fn read(stream: &TcpStream) -> Came {
         headers.insert(name.to_lowercase(), value.to_owned());
     }
     let header = |name: &str| headers.get(name).map(String::as_str);
-    assert_eq!(header("fedbo-protocol"), Some("2"));
+    assert_eq!(header("fedbo-protocol"), Some("3"));
     let length = header("content-length").map_or(0, |length| length.parse().unwrap());
     let mut body = vec![0; length];
     reader.read_exact(&mut body).unwrap();
     let signed = RequestSignature::from_headers(
         header(HEADER_KEY),
         header(HEADER_TIME),
+        header(HEADER_COUNTER),
         header(HEADER_SIGNATURE),
     );
-    // Who answers is asked by nobody in particular.
+    // The request for the coordinator's identity is unsigned.
     match target.starts_with("/v1/coordinator?") {
         true => assert!(signed.is_err()),
         false => {
@@ -124,13 +125,16 @@ fn requests_are_signed_and_answers_read() {
         "{{\"study\":\"a b\",\"slot\":2,\"agent\":\"north\",\"config\":\"{digest}\",\"coordinator\":\"{coordinator}\",\"new\":1}}"
     );
     let signature = "cd".repeat(64);
-    let config = format!("{OURS}fedbo-config: {digest}\r\nfedbo-signature: {signature}\r\n");
+    let config = format!(
+        "{OURS}fedbo-config: {digest}\r\nfedbo-signature: {signature}\r\nfedbo-slot: 2\r\n"
+    );
+    let round_key = RoundKey::new(&key, &Digest([1; 32]), 3, [6; 32]);
     let news = format!(
-        "{OURS}fedbo-round: 3\r\nfedbo-state: running\r\nfedbo-resend: 2\r\nfedbo-elapsed: 70\r\n"
+        "{OURS}fedbo-round: 3\r\nfedbo-state: running\r\nfedbo-resend: 2\r\nfedbo-elapsed: 70\r\nfedbo-round-key: {round_key}\r\n"
     );
     let server = Server::start(vec![
-        answer(200, OURS, &enrolled),
         answer(200, &config, "[federation]"),
+        answer(200, OURS, &enrolled),
         answer(200, OURS, "{\"status\":\"accepted\"}"),
         answer(204, &news, ""),
         answer(200, OURS, "FBHO"),
@@ -138,26 +142,35 @@ fn requests_are_signed_and_answers_read() {
     let link = server.link();
     let token = EnrolmentToken { secret: [5; 20], coordinator, config: Digest([7; 32]) };
     let request = EnrolRequest::new(&token, &key.public());
+    let found = link.offer(&key, &request).unwrap();
+    assert_eq!((found.text.as_slice(), found.digest.to_string()), (&b"[federation]"[..], digest));
+    assert_eq!(found.slot, 2);
     let found = link.enrol(&key, &request).unwrap();
     assert_eq!((found.study.as_str(), found.slot), ("a b", 2));
-    let found = link.config(&key, "a b").unwrap();
-    assert_eq!((found.text.as_slice(), found.digest.to_string()), (&b"[federation]"[..], digest));
     let to = Place { study: "a b", round: 3, slot: 2 };
-    link.upload(&key, to, &[1, 0, 255]).unwrap();
-    let nothing =
-        Progress { round: 3, state: StudyState::Running, resend: Some(2), elapsed_ms: Some(70) };
-    assert!(link.handouts(&key, "a b", POLL).unwrap() == Polled::Nothing(nothing));
+    link.upload(Caller { key: &key, counter: 7 }, to, &[1, 0, 255]).unwrap();
+    let nothing = Progress {
+        round: 3,
+        state: StudyState::Running,
+        resend: Some(2),
+        elapsed_ms: Some(70),
+        round_key: Some(round_key),
+    };
+    assert!(
+        link.handouts(Caller { key: &key, counter: 7 }, "a b", POLL).unwrap()
+            == Polled::Nothing(nothing)
+    );
     let first = Poll { after: None, delivered: None, state: None, ..POLL };
     let handout = Polled::Handout { bytes: b"FBHO".to_vec(), elapsed_ms: None };
-    assert!(link.handouts(&key, "a b", first).unwrap() == handout);
+    assert!(link.handouts(Caller { key: &key, counter: 7 }, "a b", first).unwrap() == handout);
     let came = server.came.lock().unwrap();
     let lines: Vec<String> =
         came.iter().map(|came| format!("{} {}", came.method, came.target)).collect();
     assert_eq!(
         lines,
         [
+            "POST /v1/offer",
             "POST /v1/enrol",
-            "GET /v1/studies/a%20b/config",
             "PUT /v1/studies/a%20b/rounds/3/slots/2",
             "GET /v1/studies/a%20b/handouts?entries=2&wait=1&after=3&delivered=3&state=waiting",
             "GET /v1/studies/a%20b/handouts?entries=2&wait=1",
@@ -186,10 +199,10 @@ fn what_is_no_answer_is_told_from_a_refusal() {
         answer(200, "", "{\"status\":\"accepted\"}"),
         answer(200, OURS, &long),
         answer(204, OURS, ""),
-        b"HTTP/1.1 200 OK\r\nfedbo-protocol: 2\r\ncontent-length: 50\r\n\r\nshort".to_vec(),
+        b"HTTP/1.1 200 OK\r\nfedbo-protocol: 3\r\ncontent-length: 50\r\n\r\nshort".to_vec(),
     ]);
     let link = server.link();
-    let ask = || match link.handouts(&key, "s", POLL) {
+    let ask = || match link.handouts(Caller { key: &key, counter: 7 }, "s", POLL) {
         Ok(_) => panic!("an answer"),
         Err(error) => error,
     };
@@ -200,7 +213,7 @@ fn what_is_no_answer_is_told_from_a_refusal() {
     for (may_pass, words) in [
         (true, "status 502"),
         (false, "status 404"),
-        (false, "no server of this version"),
+        (false, "not a server of this version"),
         (false, "longer than 100 bytes"),
         (false, "fedbo-round is missing"),
         (true, "cut off"),
@@ -231,7 +244,7 @@ fn a_request_that_waits_ends_with_the_stop_flag() {
         }
     });
     let poll = Poll { wait_s: 60, ..POLL };
-    let stopped = match link.handouts(&key, "s", poll) {
+    let stopped = match link.handouts(Caller { key: &key, counter: 7 }, "s", poll) {
         Err(LinkError::Stopped) => Instant::now(),
         Err(error) => panic!("{error}"),
         Ok(_) => panic!("an answer"),
@@ -241,28 +254,30 @@ fn a_request_that_waits_ends_with_the_stop_flag() {
     assert_eq!(server.came.lock().unwrap().len(), 1);
 }
 
-/// A coordinator of another version of the protocol is told from something that is none, whatever it answers.
+/// A coordinator of another protocol version is distinguished from other servers, whatever it
+/// answers.
 #[test]
 fn a_coordinator_of_another_version_is_named() {
-    let earlier = "fedbo-protocol: 1\r\n";
+    let earlier = "fedbo-protocol: 2\r\n";
     let refusal = "{\"code\":\"not-found\",\"message\":\"there is no such resource\"}";
     let server = Server::start(vec![answer(404, earlier, refusal), answer(200, earlier, "{}")]);
     let link = server.link();
     for _ in 0..2 {
         let error = link.prove(&Digest([1; 32])).unwrap_err();
         let text = error.to_string();
-        assert!(matches!(error, LinkError::OtherVersion { theirs: 1, .. }));
+        assert!(matches!(error, LinkError::OtherVersion { theirs: 2, .. }));
         assert!(!error.may_pass());
-        for words in ["speaks version 1", "version 2", "same version of fedbo"] {
+        for words in ["uses version 2", "version 3", "same version of fedbo"] {
             assert!(text.contains(words), "{text}");
         }
     }
-    // Who is asked learns nothing of who asks.
+    // The request reveals nothing about the agent.
     let came = server.came.lock().unwrap();
     assert!(came[0].target.starts_with("/v1/coordinator?challenge=01"));
 }
 
-/// A link that is to hurry waits for no answer that does not come. A later answer belongs to the same request, which is sent once.
+/// A link that has to hurry does not wait for a missing answer. A later answer belongs to the same
+/// request, which is sent once.
 #[test]
 fn a_request_is_set_aside_for_who_is_to_hurry_and_taken_up_by_the_same() {
     let (answers, to_answer) = std::sync::mpsc::channel::<()>();
@@ -300,12 +315,15 @@ fn a_request_is_set_aside_for_who_is_to_hurry_and_taken_up_by_the_same() {
     hurry.store(true, Ordering::Relaxed);
     for _ in 0..3 {
         let began = Instant::now();
-        assert_eq!(link.handouts(&key, "labs", poll).err(), Some(LinkError::SetAside));
+        assert_eq!(
+            link.handouts(Caller { key: &key, counter: 7 }, "labs", poll).err(),
+            Some(LinkError::SetAside)
+        );
         assert!(began.elapsed() < Duration::from_secs(20), "an answer may take 30");
     }
     hurry.store(false, Ordering::Relaxed);
     answers.send(()).unwrap();
-    let progress = match link.handouts(&key, "labs", poll).unwrap() {
+    let progress = match link.handouts(Caller { key: &key, counter: 7 }, "labs", poll).unwrap() {
         Polled::Nothing(progress) => progress,
         Polled::Handout { .. } => panic!("a handout"),
     };

@@ -1,15 +1,18 @@
-//! The way by messages of another system: a process gets answers, leaves requests, and waits for nothing.
+//! The link through messages of another system: a process gets answers, leaves requests, and waits
+//! for nothing.
 
 use std::cell::RefCell;
 use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use fedbo_agent::{
-    AgentFile, Link as _, Mail, MailLink, Place, Poll, Polled, RequestId, RunOptions, Silent,
-    run_by_mail,
+    AgentFile, Caller, Link as _, Mail, MailLink, Place, Poll, Polled, RequestId, RunOptions,
+    Silent, run_by_mail,
 };
 use fedbo_transport::{CarriedAnswer, CarriedRequest, Clock as _, LinkError, SystemClock};
-use fedbo_wire::{Digest, ProblemCode, SigningKey, StudyState, StudyStatus};
+use fedbo_wire::{
+    Account, Digest, EnrolRequest, EnrolmentToken, ProblemCode, SigningKey, StudyState, StudyStatus,
+};
 
 use crate::coordinator::TestCoordinator;
 use crate::world::{Member, frozen, three_agents};
@@ -29,7 +32,14 @@ fn key() -> SigningKey {
     SigningKey::from_seed([9; 32])
 }
 
-/// The mail of a process, and its way to a coordinator.
+/// A caller with a key that lives as long as the tests.
+fn by(seed: u8) -> Caller<'static> {
+    static KEYS: [OnceLock<SigningKey>; 2] = [const { OnceLock::new() }; 2];
+    let key = &KEYS[usize::from(seed == 9)];
+    Caller { key: key.get_or_init(|| SigningKey::from_seed([seed; 32])), counter: 3 }
+}
+
+/// The mail of a process, and its link to a coordinator.
 fn opened(
     answers: Vec<(RequestId, CarriedAnswer)>,
     asked_ms: Option<u64>,
@@ -40,12 +50,12 @@ fn opened(
 }
 
 fn answer(status: u16, headers: &[(&str, &str)], body: &[u8]) -> CarriedAnswer {
-    let headers = [&[("fedbo-protocol", "2")], headers].concat();
+    let headers = [&[("fedbo-protocol", "3")], headers].concat();
     let headers = headers.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect();
     CarriedAnswer { status, headers, body: body.to_vec() }
 }
 
-/// The requests that a process leaves which asks so and has no answers.
+/// Returns the requests left by a process that asks this and has no answers.
 fn left(ask: impl Fn(&MailLink) -> Option<LinkError>) -> Vec<(RequestId, CarriedRequest)> {
     let (mail, link) = opened(Vec::new(), None);
     assert_eq!(ask(&link), Some(LinkError::Stopped));
@@ -62,6 +72,8 @@ fn status(time_ms: u64) -> Vec<u8> {
         head: String::new(),
         time_ms,
         elapsed_ms: Some(700),
+        round_key: None,
+        account: Account::new(&key(), key().public(), time_ms, Vec::new()),
     };
     serde_json::to_vec(&status).unwrap()
 }
@@ -70,10 +82,11 @@ fn targets(requests: &[(RequestId, CarriedRequest)]) -> Vec<&str> {
     requests.iter().map(|(_, request)| request.target.as_str()).collect()
 }
 
-/// The next process begins with the study's state, so that is asked for too, after what was asked.
+/// The next process begins with the study's state, so that is requested as well, after the actual
+/// request.
 #[test]
 fn what_has_no_answer_is_left_and_gets_it_in_the_next_process() {
-    let requests = left(|link| link.upload(&key(), TO, b"vector").err());
+    let requests = left(|link| link.upload(by(9), TO, b"vector").err());
     assert_eq!(targets(&requests), ["/v1/studies/wine/rounds/3/slots/1", "/v1/studies/wine"]);
     assert_eq!(
         (requests[0].1.method.as_str(), requests[0].1.body.as_slice()),
@@ -83,35 +96,35 @@ fn what_has_no_answer_is_left_and_gets_it_in_the_next_process() {
         opened(vec![(requests[0].0, answer(200, &[], br#"{"status":"accepted"}"#))], None);
     assert!(!link.has_answer(&key(), TO, b"another"));
     assert!(link.has_answer(&key(), TO, b"vector"));
-    assert_eq!(link.upload(&key(), TO, b"vector"), Ok(()));
+    assert_eq!(link.upload(by(9), TO, b"vector"), Ok(()));
     assert!(mail.outbox().is_empty());
-    // An answer serves once.
+    // An answer can be used once.
     assert!(!link.has_answer(&key(), TO, b"vector"));
-    assert_eq!(link.upload(&key(), TO, b"vector"), Err(LinkError::Stopped));
+    assert_eq!(link.upload(by(9), TO, b"vector"), Err(LinkError::Stopped));
     assert_eq!(mail.outbox().len(), 2);
 }
 
 #[test]
 fn an_answer_to_another_request_or_another_key_is_none() {
-    let requests = left(|link| link.handouts(&key(), "wine", POLL).err());
+    let requests = left(|link| link.handouts(by(9), "wine", POLL).err());
     let other = [
-        left(|link| link.handouts(&key(), "wine", Poll { after: None, ..POLL }).err()),
-        left(|link| link.handouts(&SigningKey::from_seed([8; 32]), "wine", POLL).err()),
+        left(|link| link.handouts(by(9), "wine", Poll { after: None, ..POLL }).err()),
+        left(|link| link.handouts(by(8), "wine", POLL).err()),
     ];
     for other in other {
         assert_ne!(other[0].0, requests[0].0);
         let (_, link) = opened(vec![(other[0].0, answer(200, &[], b"handout"))], None);
-        assert_eq!(link.handouts(&key(), "wine", POLL).err(), Some(LinkError::Stopped));
+        assert_eq!(link.handouts(by(9), "wine", POLL).err(), Some(LinkError::Stopped));
     }
 }
 
-/// Nobody waits any more: what was not used is not used later either, so that it is asked for with what is new.
+/// The process waits no longer, so unused answers are dropped and requested again later.
 #[test]
 fn after_a_request_is_left_no_answer_is_used() {
     let state = left(|link| link.status(&key(), "wine").err());
     let (mail, link) =
         opened(vec![(state[0].0, answer(200, &[], &status(SystemClock.now_ms())))], None);
-    assert_eq!(link.handouts(&key(), "wine", POLL).err(), Some(LinkError::Stopped));
+    assert_eq!(link.handouts(by(9), "wine", POLL).err(), Some(LinkError::Stopped));
     assert_eq!(link.status(&key(), "wine").err(), Some(LinkError::Stopped));
     assert_eq!(mail.outbox().len(), 2, "each once");
 }
@@ -131,11 +144,11 @@ fn the_state_of_a_study_serves_while_it_is_fresh_and_ages() {
 
 #[test]
 fn a_round_has_gone_on_since_its_handout_came() {
-    let poll = left(|link| link.handouts(&key(), "wine", POLL).err());
+    let poll = left(|link| link.handouts(by(9), "wine", POLL).err());
     let came = answer(200, &[("fedbo-elapsed", "700")], b"handout");
     let (_, link) = opened(vec![(poll[0].0, came)], None);
     std::thread::sleep(std::time::Duration::from_millis(30));
-    match link.handouts(&key(), "wine", POLL).unwrap() {
+    match link.handouts(by(9), "wine", POLL).unwrap() {
         Polled::Handout { bytes, elapsed_ms } => {
             assert_eq!(bytes, b"handout");
             assert!(elapsed_ms >= Some(729), "{elapsed_ms:?}");
@@ -144,12 +157,12 @@ fn a_round_has_gone_on_since_its_handout_came() {
     }
 }
 
-/// A message may wait for a node for hours. Its age says nothing of clocks.
+/// A message may wait for a node for hours. Its age says nothing about clocks.
 #[test]
 fn answers_that_were_under_way_for_long_do_not_show_that_clocks_differ() {
     let now_ms = SystemClock.now_ms();
     let state = left(|link| link.status(&key(), "wine").err());
-    let poll = left(|link| link.handouts(&key(), "wine", POLL).err());
+    let poll = left(|link| link.handouts(by(9), "wine", POLL).err());
     let stale = || (state[0].0, answer(200, &[], &status(now_ms - 400_000)));
     let refused = || {
         let problem = br#"{"code":"clock-differs","message":"400 s"}"#;
@@ -159,37 +172,39 @@ fn answers_that_were_under_way_for_long_do_not_show_that_clocks_differ() {
     assert_eq!(link.status(&key(), "wine").err(), Some(LinkError::Stopped));
     assert_eq!(mail.outbox().len(), 1);
     let (mail, link) = opened(vec![refused()], Some(now_ms - 400_000));
-    assert_eq!(link.handouts(&key(), "wine", POLL).err(), Some(LinkError::Stopped));
+    assert_eq!(link.handouts(by(9), "wine", POLL).err(), Some(LinkError::Stopped));
     assert_eq!(mail.outbox().len(), 2);
-    // A process that does not know when it asked was started anew: its answers may be of any age.
+    // A process without the time of its requests was restarted: its answers may be of any age.
     let (mail, link) = opened(vec![stale()], None);
     assert_eq!(link.status(&key(), "wine").err(), Some(LinkError::Stopped));
     assert_eq!(mail.outbox().len(), 1);
-    // One that was asked for just now does.
+    // An answer to a recent request does show a difference.
     let (_, link) = opened(vec![stale()], Some(now_ms - 1_000));
     assert_eq!(link.status(&key(), "wine").unwrap().time_ms, now_ms - 400_000);
     let (_, link) = opened(vec![refused()], Some(now_ms - 1_000));
-    let code = link.handouts(&key(), "wine", POLL).err().and_then(|error| error.code());
+    let code = link.handouts(by(9), "wine", POLL).err().and_then(|error| error.code());
     assert_eq!(code, Some(ProblemCode::ClockDiffers));
 }
 
-/// Whoever carries answers may change them: they are read within the limits of those that come by a connection.
+/// Answers may be changed on their way: they are read within the same limits as answers over a
+/// connection.
 #[test]
 fn answers_that_are_none_are_named() {
-    let poll = left(|link| link.handouts(&key(), "wine", POLL).err());
+    let poll = left(|link| link.handouts(by(9), "wine", POLL).err());
     let asked = |answer: CarriedAnswer| {
         let (_, link) = opened(vec![(poll[0].0, answer)], None);
-        link.handouts(&key(), "wine", POLL).err().unwrap()
+        link.handouts(by(9), "wine", POLL).err().unwrap()
     };
     let unusable = |error: LinkError| matches!(error, LinkError::Unusable { .. });
     assert!(unusable(asked(answer(200, &[], &[0; 101]))));
     assert!(unusable(asked(answer(200, &[("a header", "x")], b"handout"))));
     assert!(unusable(asked(answer(200, &[("x", "a\r\nb")], b"handout"))));
     assert!(unusable(asked(answer(204, &[], b"")))); // without the round
-    // With the protocol's, 64 headers pass and 65 do not; tens of thousands are more than a map of headers can hold.
+    // Including the protocol's own header, 64 headers pass and 65 do not. Tens of thousands exceed
+    // the capacity of a header map.
     let with_others = |count: usize| answer(200, &vec![("x", "y"); count], b"handout");
     let (_, link) = opened(vec![(poll[0].0, with_others(63))], None);
-    assert!(link.handouts(&key(), "wine", POLL).is_ok());
+    assert!(link.handouts(by(9), "wine", POLL).is_ok());
     assert!(unusable(asked(with_others(64))));
     assert!(unusable(asked(with_others(40_000))));
     assert!(unusable(asked(CarriedAnswer { status: 200, headers: Vec::new(), body: Vec::new() })));
@@ -201,7 +216,8 @@ fn answers_that_are_none_are_named() {
     assert!(matches!(asked(other), LinkError::OtherVersion { theirs: 7, .. }));
 }
 
-/// Every process of an enrolment begins it anew, with the challenge of the first and all that was answered since.
+/// Every process of an enrolment repeats it from the start, with the challenge of the first process
+/// and all answers since.
 #[test]
 fn an_enrolment_goes_on_from_process_to_process() {
     let challenge = Digest([5; 32]);
@@ -217,12 +233,19 @@ fn an_enrolment_goes_on_from_process_to_process() {
     let link = MailLink::new(Arc::clone(&mail), SigningKey::from_seed([4; 32]).public());
     assert_eq!(link.pending_challenge(), Some(challenge));
     link.prove(&challenge).unwrap().verify(&challenge).unwrap();
-    assert_eq!(link.config(&key(), "wine").err(), Some(LinkError::Stopped));
+    let token = EnrolmentToken {
+        secret: [5; 20],
+        coordinator: SigningKey::from_seed([4; 32]).public(),
+        config: Digest([7; 32]),
+    };
+    let request = EnrolRequest::new(&token, &key().public());
+    assert_eq!(link.offer(&key(), &request).err(), Some(LinkError::Stopped));
     assert_eq!(targets(&mail.outbox()).len(), 2);
     assert_eq!(mail.outbox()[1], asked[0], "what was answered is asked again");
 }
 
-/// Agents at a free pace speak while a trial is under way, which a process that never waits cannot: refused before anything is asked.
+/// Agents at a free pace make requests while a trial runs, which a process that never waits cannot
+/// do. The run is refused before any request.
 #[test]
 fn a_study_at_a_free_pace_is_refused_with_the_way_out() {
     let folder = tempfile::tempdir().unwrap();

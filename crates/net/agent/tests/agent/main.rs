@@ -1,4 +1,5 @@
-//! Agents against coordinators that live in the test: no network but for one test of the way by HTTP.
+//! Runs agents against coordinators inside the test, without a network except in the tests of the
+//! HTTP link.
 
 #![expect(clippy::unwrap_used, reason = "a helper of a test fails as the test does")]
 
@@ -16,6 +17,7 @@ mod http;
 mod mail;
 mod mishaps;
 mod pace;
+mod set_back;
 mod version_1;
 mod ways;
 mod world;

@@ -1,4 +1,4 @@
-//! Objectives that fail, folders that cannot be used, processes that get in each other's way.
+//! Failing objectives, unusable folders, and processes that get in each other's way.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
@@ -69,11 +69,11 @@ fn an_agent_that_fails_from_the_start_stops_and_goes_on_once_it_is_mended() {
     let error = member.session().unwrap().run().unwrap_err();
     assert!(matches!(error, RunError::Failing { n_in_a_row: 1, .. }));
     let text = error.to_string();
-    for words in ["1 trial failed", "no licence", "mend the command"] {
+    for words in ["1 trial failed", "no licence", "fix the command"] {
         assert!(text.contains(words), "{text}");
     }
     assert_eq!(member.trials().len(), 1, "what has failed stays told");
-    // One more chance, then a command that works.
+    // Another failure, then a command that works.
     let error = member.session().unwrap().run().unwrap_err();
     assert!(matches!(error, RunError::Failing { n_in_a_row: 1, .. }));
     member.objective = Arc::new(Bump);
@@ -128,7 +128,7 @@ fn a_program_that_cannot_be_started_ends_the_run_and_no_trial() {
     std::fs::remove_file(&program).unwrap();
     let error = member.session().unwrap().run().unwrap_err();
     assert!(matches!(error, RunError::Objective { .. }));
-    assert!(error.to_string().contains("mend the command"), "{error}");
+    assert!(error.to_string().contains("fix the command"), "{error}");
     assert!(member.trials()[0].2.is_none());
 }
 
@@ -161,7 +161,7 @@ fn a_folder_that_cannot_be_used_is_named() {
     assert!(coordinator.borrow().keys.is_empty(), "nobody was asked");
     let error = fedbo_agent::Home::open(&folder.path().join("nowhere")).unwrap_err();
     assert!(error.to_string().contains("no agent here"), "{error}");
-    // A kill as the memory was begun leaves an empty file.
+    // A kill while the database was created leaves an empty file.
     let memory = folder.path().join("agent.db");
     std::fs::write(&memory, "").unwrap();
     let error = fedbo_agent::status(folder.path()).unwrap_err();
@@ -179,7 +179,7 @@ fn a_key_that_others_may_read_stops_the_run() {
     assert!(matches!(error, RunError::Home(HomeError::Key(KeyError::Exposed { mode: 0o644, .. }))));
 }
 
-/// Gives other values in each process.
+/// Gives different values in each process.
 struct Fickle(f64);
 
 impl Objective for Fickle {
@@ -219,7 +219,7 @@ fn trials_that_the_agent_did_not_ask_for_are_named() {
     );
     storage.add(study.key, &strange).unwrap();
     let error = member.session().unwrap().run().unwrap_err().to_string();
-    assert!(error.contains("trial 0 is not what the agent asks for"), "{error}");
+    assert!(error.contains("trial 0 is not the one that the agent asked for"), "{error}");
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! A memory as the first version laid it out and left it goes on (INV-13), without the vectors that it kept (INV-26).
+//! A database left by the first version remains usable (INV-13), without the vectors that it kept
+//! (INV-26).
 
 use std::path::Path;
 
@@ -10,20 +11,21 @@ use crate::coordinator::TestCoordinator;
 use crate::ways::note;
 use crate::world::{CHARGED, Member, coordinator, members, take_turns};
 
-/// The statements of the first version; never changes.
+/// The statements of the first version; must never change.
 const LAYOUT: &str = include_str!("agent_v1.sql");
 
-/// Rounds of the study that was left.
+/// Number of rounds of the study that was abandoned.
 const N_LEFT: u8 = 40;
-/// Stands for the upload of a study that is over.
+/// Identifies the upload of a study that is over.
 const OVER: u8 = N_LEFT + 1;
 
-/// The bytes of an upload like no other.
+/// Returns the unique bytes of an upload.
 fn upload(mark: u8) -> Vec<u8> {
     digest("an upload", &[&[mark]]).0.repeat(6)
 }
 
-/// Lays out a home's memory as the first version did, with the rows of this one and raw vectors.
+/// Replaces a home's database by one in the layout of the first version, with the same rows and raw
+/// vectors.
 fn set_back(home: &Path, coordinator: &TestCoordinator) {
     let (path, now) = (home.join("agent.db"), home.join("now.db"));
     std::fs::rename(&path, &now).unwrap();
@@ -32,14 +34,15 @@ fn set_back(home: &Path, coordinator: &TestCoordinator) {
         "PRAGMA journal_mode = WAL; PRAGMA secure_delete = OFF;
          PRAGMA application_id = 0x66656461; PRAGMA user_version = 1; {LAYOUT}
          ATTACH '{}' AS now;
-         INSERT INTO memberships SELECT * FROM now.memberships;
+         INSERT INTO memberships SELECT id, study, url, authority, coordinator, slot, agent, config, digest, signature, key, seed, enrolled_at_ms,
+         contact_at_ms, finished FROM now.memberships;
          INSERT INTO charges SELECT * FROM now.charges;
          INSERT INTO cap SELECT * FROM now.cap;
          INSERT INTO handouts SELECT * FROM now.handouts;",
         now.display()
     ))
     .unwrap();
-    // As it was done: made as pending, and ended later.
+    // As the first version did: stored as pending, and ended later.
     let make = |membership: i64, round: u64, bytes: &[u8]| {
         let sql = "INSERT INTO uploads VALUES (?, ?, ?, 'pending', 0)";
         old.execute(sql, params![membership, round, bytes]).unwrap();
@@ -74,7 +77,7 @@ fn a_memory_of_version_1_goes_on_without_the_vectors_that_it_kept() {
     let coordinator = coordinator("old", "dp-fts-de", CHARGED);
     let members = members(folder.path(), &coordinator);
     let member = &members[0];
-    // Studies of the same home that nobody runs any more: one as it was left, one that is over.
+    // Studies of the same home that no longer run: one abandoned, one over.
     for name in ["left", "over"] {
         Member::enrol(&member.home, &crate::world::coordinator(name, "fts", ""), 0);
     }
@@ -89,12 +92,13 @@ fn a_memory_of_version_1_goes_on_without_the_vectors_that_it_kept() {
     let before = status(&member.home).unwrap();
     let vector = |round| coordinator.borrow().arrived[&(0, round)][0].clone();
     set_back(&member.home, &coordinator.borrow());
+    coordinator.borrow_mut().counters.clear(); // unknown to the first version
     let kept = [vector(1), upload(N_LEFT)];
     let mut forgotten = vec![vector(0), upload(OVER)];
     forgotten.extend((0..N_LEFT).map(upload));
     assert!(kept.iter().chain(&forgotten).all(|v| member.holds(v)));
 
-    // Who only looks changes nothing, and says what does.
+    // Reading alone changes nothing, and names the command that does.
     let error = status(&member.home).unwrap_err().to_string();
     assert!(error.contains("has version 1"), "{error}");
     assert!(error.contains("`fedbo agent run` brings"), "{error}");
@@ -111,7 +115,7 @@ fn a_memory_of_version_1_goes_on_without_the_vectors_that_it_kept() {
     };
     assert!(of(&after) == of(&before));
 
-    // What it had made is known by its hashes, what it had spent is counted on.
+    // Earlier uploads are known by their hashes, and spending continues from its earlier value.
     let mut sessions: Vec<Session<'_>> = members.iter().map(|m| m.session().unwrap()).collect();
     assert_eq!(take_turns(&mut sessions), [Ended::Complete; 3]);
     drop(sessions);
@@ -120,9 +124,9 @@ fn a_memory_of_version_1_goes_on_without_the_vectors_that_it_kept() {
     let coordinator = coordinator.borrow();
     assert!(coordinator.arrived.values().all(|bodies| bodies.len() == 1));
 
-    // What a newer program wrote is left alone.
+    // A database of a newer program is left unchanged.
     let memory = Connection::open(member.home.join("agent.db")).unwrap();
-    memory.pragma_update(None, "user_version", 4).unwrap();
+    memory.pragma_update(None, "user_version", 5).unwrap();
     drop(memory);
     let error = Home::open(&member.home).unwrap_err().to_string();
     assert!(error.contains("use the fedbo that wrote it"), "{error}");

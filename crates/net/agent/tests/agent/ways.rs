@@ -1,11 +1,11 @@
-//! Ways from an agent to a coordinator in memory, and the moments at which its process may die.
+//! Links from an agent to an in-memory coordinator, and the points at which its process may die.
 
 use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::rc::Rc;
 use std::time::Duration;
 
-use fedbo_agent::{Link, Place, Poll, Polled, SignedConfig, Step};
+use fedbo_agent::{Caller, Link, Offer, Place, Poll, Polled, Step};
 use fedbo_transport::{Clock, LinkError};
 use fedbo_wire::{
     CoordinatorProof, Digest, EnrolRequest, Enrolled, EnrolmentToken, Problem, ProblemCode,
@@ -14,10 +14,11 @@ use fedbo_wire::{
 
 use crate::coordinator::{TestCoordinator, problem};
 
-/// Ends everything at a chosen call, as the death of the process would: what is open is dropped, nothing more is written.
+/// Ends everything at a chosen call, like the death of the process: open objects are dropped, and
+/// nothing more is written.
 #[derive(Default)]
 pub(crate) struct Cutter {
-    /// Calls that are left; `None` for ever.
+    /// Number of calls left; `None` if unlimited.
     left: Cell<Option<u64>>,
     pub(crate) n_calls: Cell<u64>,
 }
@@ -43,7 +44,7 @@ impl Cutter {
         }
     }
 
-    /// `None` if it was cut.
+    /// Runs `act`; `None` if it was cut.
     pub(crate) fn within<R>(act: impl FnOnce() -> R) -> Option<R> {
         match catch_unwind(AssertUnwindSafe(act)) {
             Ok(result) => Some(result),
@@ -54,7 +55,7 @@ impl Cutter {
 }
 
 thread_local! {
-    /// The time of a test, the same for all agents and coordinators in it.
+    /// The time of a test, shared by all its agents and coordinators.
     static NOW_MS: Cell<u64> = const { Cell::new(1_700_000_000_000) };
 }
 
@@ -70,11 +71,12 @@ pub(crate) fn pass_time(time: Duration) {
 }
 
 thread_local! {
-    /// Steps in a row that waited, and the shortest wait of them.
+    /// Number of consecutive steps that waited, and the shortest of these waits.
     static IDLE: Cell<(usize, Duration)> = const { Cell::new((0, Duration::MAX)) };
 }
 
-/// Notes what a step of one of `n` sessions came to: when all of them wait, time passes until the first has something to do.
+/// Notes the result of a step of one of `n` sessions. When all of them wait, time passes until the
+/// first has something to do.
 pub(crate) fn note(step: Step, n: usize) -> Step {
     let (idle, shortest) = IDLE.get();
     IDLE.set(match step {
@@ -90,15 +92,15 @@ pub(crate) fn note(step: Step, n: usize) -> Step {
     step
 }
 
-/// Somebody has something to do: no time passes.
+/// Notes that a session has something to do: no time passes.
 pub(crate) fn busy() {
     IDLE.set((0, Duration::MAX));
 }
 
-/// Time stands still but for what is slept and what tests let pass; chance is always the same.
+/// Time passes only by sleeping and by the tests. The random number is always the same.
 #[derive(Default)]
 pub(crate) struct TestClock {
-    /// The lead of this agent's clock.
+    /// Lead of this agent's clock, in milliseconds.
     pub(crate) ahead_ms: Cell<u64>,
     pub(crate) cutter: Rc<Cutter>,
 }
@@ -122,16 +124,22 @@ impl Clock for TestClock {
     }
 }
 
-/// The way of one agent to a coordinator.
+/// The link of one agent to a coordinator.
 #[derive(Clone)]
 pub(crate) struct TestLink {
     pub(crate) coordinator: Rc<RefCell<TestCoordinator>>,
     pub(crate) cutter: Rc<Cutter>,
-    /// Answers that get lost, while above 0: the request was carried out.
+    /// Number of further answers that get lost after their requests were carried out.
     pub(crate) n_lost: Rc<Cell<u32>>,
-    /// A request is carried out when it is sent for the n-th time, and is set aside before; 0 for at once.
+    /// Every n-th request that is not set aside does not reach the coordinator; 0 if all do.
+    pub(crate) unsent_every: Rc<Cell<u32>>,
+    pub(crate) n_sent: Rc<Cell<u32>>,
+    /// A request is carried out when it is sent for the n-th time, and set aside before that; 0 if
+    /// it is carried out at once.
     pub(crate) set_aside_every: Rc<Cell<u32>>,
     pub(crate) n_asked: Rc<Cell<u32>>,
+    /// The counter of the request that was set aside and is still under way.
+    pub(crate) aside: Rc<Cell<Option<u64>>>,
 }
 
 impl TestLink {
@@ -140,12 +148,33 @@ impl TestLink {
             coordinator: Rc::clone(coordinator),
             cutter: Rc::default(),
             n_lost: Rc::default(),
+            unsent_every: Rc::default(),
+            n_sent: Rc::default(),
             set_aside_every: Rc::default(),
             n_asked: Rc::default(),
+            aside: Rc::default(),
         }
     }
 
-    /// One request: the process may die before it or after it, and the answer may get lost.
+    /// Makes one request with a counter. If a request was set aside, its first transmission is
+    /// carried out.
+    fn ask_counted<R>(
+        &self,
+        by: Caller<'_>,
+        act: impl FnOnce(&mut TestCoordinator) -> Result<R, Problem>,
+    ) -> Result<R, LinkError> {
+        let counter = self.aside.take().unwrap_or(by.counter);
+        let answer = self.ask(|coordinator| {
+            coordinator.count(Caller { counter, ..by })?;
+            act(coordinator)
+        });
+        if matches!(answer, Err(LinkError::SetAside)) {
+            self.aside.set(Some(counter));
+        }
+        answer
+    }
+
+    /// Makes one request: the process may die before or after it, and the answer may get lost.
     fn ask<R>(
         &self,
         act: impl FnOnce(&mut TestCoordinator) -> Result<R, Problem>,
@@ -155,6 +184,12 @@ impl TestLink {
         let every = self.set_aside_every.get();
         if every > 0 && !self.n_asked.get().is_multiple_of(every) {
             return Err(LinkError::SetAside);
+        }
+        self.n_sent.set(self.n_sent.get() + 1);
+        if self.unsent_every.get() > 0 && self.n_sent.get().is_multiple_of(self.unsent_every.get())
+        {
+            let reason = "it is not there".to_owned();
+            return Err(LinkError::Unreachable { reason });
         }
         let answer = act(&mut self.coordinator.borrow_mut());
         self.cutter.step();
@@ -167,7 +202,7 @@ impl TestLink {
     }
 }
 
-/// The token of a slot: its secret says which.
+/// The token of a slot, with a secret that identifies the slot.
 pub(crate) fn token(coordinator: &TestCoordinator, slot: u8) -> EnrolmentToken {
     EnrolmentToken {
         secret: [slot; 20],
@@ -176,17 +211,34 @@ pub(crate) fn token(coordinator: &TestCoordinator, slot: u8) -> EnrolmentToken {
     }
 }
 
+/// Returns the slot of the token in a request.
+fn slot_of(coordinator: &TestCoordinator, request: &EnrolRequest) -> u32 {
+    let is_its = |slot: &u8| token(coordinator, *slot).key().public() == request.token;
+    u32::from((0..=255).find(is_its).unwrap())
+}
+
 impl Link for TestLink {
     fn prove(&self, challenge: &Digest) -> Result<CoordinatorProof, LinkError> {
         self.ask(|coordinator| Ok(CoordinatorProof::new(&coordinator.key, challenge)))
+    }
+
+    fn offer(&self, key: &SigningKey, request: &EnrolRequest) -> Result<Offer, LinkError> {
+        self.ask(|coordinator| {
+            request.verify(&key.public(), &coordinator.key.public()).unwrap();
+            Ok(Offer {
+                slot: slot_of(coordinator, request),
+                text: coordinator.text.clone().into_bytes(),
+                digest: coordinator.digest(),
+                signature: coordinator.signature(),
+            })
+        })
     }
 
     fn enrol(&self, key: &SigningKey, request: &EnrolRequest) -> Result<Enrolled, LinkError> {
         self.ask(|coordinator| {
             request.verify(&key.public(), &coordinator.key.public()).unwrap();
             coordinator.n_enrolments += 1;
-            let is_its = |slot: &u8| token(coordinator, *slot).key().public() == request.token;
-            let slot = u32::from((0..=255).find(is_its).unwrap());
+            let slot = slot_of(coordinator, request);
             coordinator.keys.insert(slot, key.public());
             Ok(Enrolled {
                 study: coordinator.federation.name.clone(),
@@ -198,40 +250,33 @@ impl Link for TestLink {
         })
     }
 
-    fn config(&self, _: &SigningKey, _: &str) -> Result<SignedConfig, LinkError> {
-        self.ask(|coordinator| {
-            Ok(SignedConfig {
-                text: coordinator.text.clone().into_bytes(),
-                digest: coordinator.digest(),
-                signature: coordinator.signature(),
-            })
-        })
+    fn upload(&self, by: Caller<'_>, to: Place<'_>, body: &[u8]) -> Result<(), LinkError> {
+        self.ask_counted(by, |coordinator| coordinator.upload(by.key, to.slot, to.round, body))
     }
 
-    fn upload(&self, key: &SigningKey, to: Place<'_>, body: &[u8]) -> Result<(), LinkError> {
-        self.ask(|coordinator| coordinator.upload(key, to.slot, to.round, body))
-    }
-
-    fn handouts(&self, key: &SigningKey, _: &str, poll: Poll) -> Result<Polled, LinkError> {
-        self.ask(|coordinator| coordinator.handouts(key, poll))
+    fn handouts(&self, by: Caller<'_>, _: &str, poll: Poll) -> Result<Polled, LinkError> {
+        self.ask_counted(by, |coordinator| coordinator.handouts(by.key, poll))
     }
 
     fn status(&self, key: &SigningKey, _: &str) -> Result<StudyStatus, LinkError> {
-        // It changes nothing, and no answer of it gets lost: tests count those of what does.
+        // It changes nothing, and its answer never gets lost: tests count the lost answers of other
+        // requests.
         let answer = self.coordinator.borrow_mut().status(key);
         answer.map_err(|problem| LinkError::Refused { problem, retry_after: None })
     }
 
     fn rotate(
         &self,
-        key: &SigningKey,
+        by: Caller<'_>,
         study: &str,
         request: &RotateRequest,
     ) -> Result<(), LinkError> {
+        let key = by.key;
         self.ask(|coordinator| {
             let unknown = || problem(ProblemCode::UnknownAgent);
             let found = coordinator.keys.iter().find(|(_, known)| **known == key.public());
             let slot = *found.ok_or_else(unknown)?.0;
+            coordinator.count(by)?;
             request.verify(study, slot, &key.public()).unwrap();
             coordinator.keys.insert(slot, request.key);
             Ok(())

@@ -16,17 +16,18 @@ use fedbo_privacy::accounting::{Budget, Delta};
 use fedbo_protocol::Trial;
 use fedbo_space::Point;
 use fedbo_storage::{Mode, SqliteStorage, Storage as _, Told};
+use fedbo_transport::ProxySetting;
 use fedbo_wire::EnrolmentToken;
 
 use crate::coordinator::{TestCoordinator, coordinator_key};
 use crate::ways::{Cutter, TestClock, TestLink, note, pass_time, token};
 
-/// Hears everything, and remembers what tests ask for.
+/// Observes everything, and records the events that tests ask for.
 #[derive(Default)]
 pub(crate) struct Ears {
     pub(crate) cutter: Rc<Cutter>,
     pub(crate) heard: RefCell<Vec<String>>,
-    /// Milliseconds that pass when a trial has ended, as if the next query took so long.
+    /// Milliseconds that pass after a trial has ended, as if the next query took that long.
     pub(crate) ponders_ms: Cell<u64>,
 }
 
@@ -58,6 +59,11 @@ impl Observer for Ears {
             Notice::UploadResent(round) => format!("resent {round}"),
             Notice::Retrying(why, next) => format!("retrying {} {why}", next.as_millis()),
             Notice::StudyWaits(state) => format!("waits {state}"),
+            Notice::TakenOver(new) => format!("taken over {} {:?}", new.study, new.rounds),
+            Notice::CoordinatorSetBack(_, known, answered) => {
+                format!("forgotten {known} {answered}")
+            }
+            Notice::AccountUnchecked(study, _) => format!("unchecked {study}"),
             Notice::BudgetReached(reached) => format!("budget {}", reached.would_be),
             Notice::CoordinatorRefused(misconduct) => format!("refused {misconduct}"),
             _ => return,
@@ -65,7 +71,7 @@ impl Observer for Ears {
     }
 }
 
-/// A smooth function of the first parameter, different for each agent and evaluated in no time.
+/// A smooth function of the first parameter, different for each agent and evaluated instantly.
 pub(crate) struct Bump;
 
 impl Objective for Bump {
@@ -147,7 +153,8 @@ impl Member {
         })
     }
 
-    /// Returns true if a weight of this upload is in a file of the home: eight bytes that are there by no chance.
+    /// Returns true if a file of the home contains a weight of this upload: eight bytes that do not
+    /// occur by chance.
     pub(crate) fn holds(&self, upload: &[u8]) -> bool {
         let weight = &upload[88..96];
         let files = std::fs::read_dir(&self.home).unwrap();
@@ -164,7 +171,7 @@ impl Member {
         heard.iter().rev().find_map(round).unwrap_or(0)
     }
 
-    /// The trials as people see them: points, sources and how they ended.
+    /// Returns the trials as users see them: points, sources and outcomes.
     pub(crate) fn trials(&self) -> Vec<(Point, String, Option<Told>)> {
         let storage = SqliteStorage::open(&self.home.join("trials.db"), Mode::Existing).unwrap();
         let studies = storage.studies().unwrap();
@@ -184,6 +191,7 @@ pub(crate) fn options(home: &Path, token: EnrolmentToken) -> EnrolOptions {
         coordinator_url: "https://coordinator.example".to_owned(),
         token,
         ca: None,
+        proxy: ProxySetting::default(),
         helper: None,
         allow_plain_http: false,
     }
@@ -193,7 +201,7 @@ pub(crate) fn budget(epsilon: f64) -> Budget {
     Budget::new(epsilon, Delta::new(1e-5).unwrap()).unwrap()
 }
 
-/// Steps until the session ends, or until it can do nothing `patience` times on end.
+/// Steps until the session ends, or until it has waited `patience` times in a row.
 pub(crate) fn finish(session: &mut Session<'_>, patience: u32) -> Result<Option<Ended>, RunError> {
     let mut n_waits = 0;
     while n_waits < patience {
@@ -209,7 +217,8 @@ pub(crate) fn finish(session: &mut Session<'_>, patience: u32) -> Result<Option<
     Ok(None)
 }
 
-/// Lets sessions take turns until all have ended. Time passes when all wait, until the first of them has something to do.
+/// Lets sessions take turns until all have ended. When all wait, time passes until the first of
+/// them has something to do.
 pub(crate) fn take_turns(sessions: &mut [Session<'_>]) -> Vec<Ended> {
     let mut ended: Vec<Option<Ended>> = vec![None; sessions.len()];
     for _ in 0..100_000 {

@@ -1,4 +1,4 @@
-//! The broadcasts of earlier rounds of a relayed study.
+//! Broadcasts of earlier rounds of a relayed study.
 
 use fedbo_gp::MapHash;
 use fedbo_protocol::{AgentUpdate, Broadcast, Handout as _};
@@ -8,7 +8,7 @@ use super::error::HostError;
 use crate::store::Store;
 use crate::study::Study;
 
-/// Returns the broadcast with which a round of a relayed study began; an empty one if none is stored.
+/// Returns the broadcast at the start of a round of a relayed study. It is empty if none is stored.
 pub(super) fn broadcast(
     store: &dyn Store,
     study: &Study,
@@ -42,7 +42,7 @@ pub(super) fn broadcast(
     })
 }
 
-/// The broadcasts of a relayed study after an agent's round, joined with the last.
+/// Joins the broadcasts of a relayed study after round `after`, up to and including the last.
 pub(crate) fn broadcasts_since(
     store: &dyn Store,
     study: &Study,

@@ -1,4 +1,4 @@
-//! Errors that make a study stand still.
+//! Errors that stall a study.
 
 use fedbo_ledger::LedgerError;
 use fedbo_protocol::RoundError;
@@ -9,7 +9,7 @@ use crate::machine::NoMachine;
 use crate::releases::ReleasesError;
 use crate::store::StoreError;
 
-/// An error that makes a study stand still.
+/// Error that stalls a study.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum HostError {
     #[error(transparent)]
@@ -22,14 +22,14 @@ pub(super) enum HostError {
     Round(#[from] RoundError),
     #[error(transparent)]
     Intake(#[from] IntakeError),
-    #[error("round {round}: the database has lost what shards had reported")]
+    #[error("round {round}: the database has lost the reports of the shards")]
     ShardsLost { round: u64 },
-    #[error("round {round}: what was handed out cannot be read: {source}")]
+    #[error("round {round}: cannot read the broadcast: {source}")]
     Broadcast { round: u64, source: HandoutUnreadable },
 }
 
 impl HostError {
-    /// Returns true if another coordinator leads the study now, which is nobody's mistake.
+    /// Returns true if another coordinator now leads the study. This is not a fault.
     pub(super) fn is_superseded(&self) -> bool {
         matches!(
             self,

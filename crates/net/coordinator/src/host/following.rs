@@ -1,4 +1,4 @@
-//! The work of a study's thread with and without leadership: it reads the store and publishes what that says.
+//! Work of a study's thread with or without leadership: reading the store and publishing its state.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::releases::{Releases, released};
 use crate::store::StudyRecord;
 
 impl Worker {
-    /// Reads the store now and then; not while it is away.
+    /// Rereads the store at intervals, unless it was unreachable.
     pub(super) fn look(&mut self) {
         let pause = match (&self.intake, &self.leader) {
             (None, _) => Duration::ZERO,
@@ -28,7 +28,7 @@ impl Worker {
         }
     }
 
-    /// The store was away just now, and is asked again later.
+    /// Returns true if the store was unreachable, and the next retry is not due yet.
     pub(super) fn is_away(&self) -> bool {
         self.intake.is_some()
             && self.publisher.borrow().error.is_some()
@@ -48,7 +48,7 @@ impl Worker {
         if record.state != self.publisher.borrow().state {
             self.publish(|published| {
                 published.state = record.state;
-                // Its round begins, or begins anew: whoever plays it says when.
+                // The round starts or restarts. Its leader determines when.
                 if record.state == StudyState::Running {
                     published.began = None;
                 }
@@ -87,7 +87,8 @@ impl Worker {
         }
     }
 
-    /// Tells agents that wait that their vectors are gone, after a crash of the database.
+    /// Wakes waiting polls after a crash of the database, so that agents learn that their vectors
+    /// are lost.
     pub(super) fn watch_inbox(&mut self) -> Result<(), HostError> {
         let Some(intake) = &self.intake else {
             return Ok(());
@@ -102,7 +103,8 @@ impl Worker {
         Ok(())
     }
 
-    /// A round that is still open for longer than a lease goes on: until it is shut, shards that are there have reported again.
+    /// Lets the round continue if it stays open for longer than a lease. Live shards then report
+    /// again before it is shut.
     fn go_on_after_loss(&mut self, epoch: i64) {
         let lease_ms = self.lease_ms();
         let Some(leader) = self.leader.as_mut().filter(|leader| leader.gathering.is_none()) else {
@@ -115,7 +117,7 @@ impl Worker {
         }
     }
 
-    /// Publishes what the store says, while another replica leads.
+    /// Publishes the state of the store while another replica leads.
     pub(super) fn follow(&mut self, record: &StudyRecord) -> Result<(), HostError> {
         let now = Arc::clone(&self.publisher.borrow());
         if now.shows(record) && now.error.is_none() {
@@ -144,7 +146,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Reads what was released of a study that is not played, for agents that were away.
+    /// Loads the releases of a study that is not running, for agents that were away.
     pub(super) fn load(&mut self, record: &StudyRecord) -> Result<(), HostError> {
         let Some(began_ms) = record.began_ms else {
             self.publish(|published| published.is_ready = true);
@@ -152,14 +154,16 @@ impl Worker {
         };
         if let Some(lead) = self.lead()? {
             let releases = self.open_releases(lead, record)?;
-            self.publish_releases(&*releases, record.round, (began_ms, self.store.now_ms()?))?;
+            let began = Some((began_ms, self.store.now_ms()?));
+            self.publish_releases(&*releases, record.round, began)?;
             drop(releases);
             self.store.resign(&lead)?;
         }
         Ok(())
     }
 
-    /// By sender, the newest message that was broadcast before a round; at a free pace of those that may be of use.
+    /// Returns the newest message of each sender that was broadcast before the round. At a free
+    /// pace, only messages that are recent enough to be used.
     pub(super) fn newest(&self, round: u64) -> Result<Vec<AgentUpdate>, HostError> {
         if !self.study.is_relayed() {
             return Ok(Vec::new());
@@ -178,14 +182,15 @@ impl Worker {
         Ok(newest.into_values().collect())
     }
 
-    /// Publishes releases and the round that runs with them: when it began, and the time now.
+    /// Publishes releases and the current round. `began` is the start of the round and the current
+    /// time, or `None` if the round waits for the helper.
     pub(super) fn publish_releases(
         &self,
         releases: &dyn Releases,
         round: u64,
-        (began_ms, now_ms): (u64, u64),
+        began: Option<(u64, u64)>,
     ) -> Result<(), HostError> {
-        // A release that is stored for the round itself leaves when the round is over (INV-9).
+        // A release that is stored for the current round leaves when the round is over (INV-9).
         let mut entries = releases.entries(0)?;
         entries.retain(|entry| entry.round < round);
         let follow = |head: Head, entry: &LedgerEntry| {
@@ -204,11 +209,11 @@ impl Worker {
                     let mut known = entries.iter();
                     known.find(|entry| entry.round == round).map(|entry| entry.release.clone())
                 };
-                // Of a study that is not played any more nobody asks again.
+                // Ask here, since nothing asks again for a study that no longer runs.
                 if !sum.has_entry(last.round)
                     && let Err(error) = sum.reveal(last.round, &last.release, own)
                 {
-                    tracing::warn!(study = %self.study.name, "the helper does not give its shares: {error}");
+                    tracing::warn!(study = %self.study.name, "cannot get the helper's shares: {error}");
                 }
                 sum.entries_before(round)
             }
@@ -218,7 +223,11 @@ impl Worker {
             published.is_ready = true;
             published.helper = helper;
             (published.round, published.collects) = (round, collects);
-            published.begun(began_ms, now_ms);
+            (published.is_held, published.round_key) = (began.is_none(), None);
+            match began {
+                Some((began_ms, now_ms)) => published.begun(began_ms, now_ms),
+                None => published.began = None,
+            }
             (published.head, published.entries, published.broadcast) = (head, entries, last);
         });
         Ok(())
@@ -240,7 +249,7 @@ mod tests {
     const FILE: &str = "[federation]\nname = \"a\"\nalgorithm = \"fts\"\nrounds = 3\nseed = 5\n[features]\ncount = 2\n\
          [space.x]\ntype = \"float\"\nlow = 0.0\nhigh = 1.0\n[[agents]]\nname = \"b\"\n[[agents]]\nname = \"c\"\n";
 
-    /// Another replica takes the lead and begins the same round anew: agents hear of that from this one too.
+    /// Another replica takes over and restarts the round. A follower publishes the new start too.
     #[test]
     fn a_round_that_begins_anew_is_published_by_who_follows() {
         let folder = tempfile::tempdir().unwrap();

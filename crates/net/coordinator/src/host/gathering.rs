@@ -1,4 +1,5 @@
-//! The work of a leader whose vectors are at shards: it shuts the round, says which vectors count, and reads a sum of each shard.
+//! Rounds of a leader with shards: it shuts the round, chooses the vectors that count, and reads
+//! one sum per shard.
 
 use std::time::{Duration, Instant};
 
@@ -10,20 +11,20 @@ use super::worker::Worker;
 use crate::shards::SlotSet;
 use crate::store::{Opening, ShardId, ShardPart};
 
-/// The time after a round was shut in which a shard that has not reported for a lease may still be there: its host was asleep, or the database's
-/// clock was set.
+/// Grace period after a round is shut. A shard that has not reported for a lease may still be
+/// alive: its host was asleep, or the database's clock was set.
 const SURELY_GONE: Duration = Duration::from_secs(2);
 
-/// The progress of a round that is shut.
+/// Progress of a round that is shut.
 pub(super) enum Gathering {
-    /// Shards say of which slots they have a vector, since then.
+    /// Shards have been reporting the slots of their vectors since this time.
     Listing(Instant),
-    /// They add up the vectors that count.
+    /// Shards are adding up the chosen vectors.
     Adding(Vec<(ShardId, SlotSet)>),
 }
 
 impl Worker {
-    /// Does what is due at this shard.
+    /// Runs the tasks that are due at this shard.
     pub(super) fn tend_shard(&mut self) {
         let Some(shards) = &self.shards else {
             return;
@@ -37,8 +38,10 @@ impl Worker {
         }
     }
 
-    /// Shuts the round at its deadline and gathers the sums of its shards. A shard that has not reported for the time of a lease is taken to
-    /// be gone: its vectors count as zero, as those of agents that did not come do (INV-3).
+    /// Shuts the round at its deadline and gathers the sums of its shards.
+    ///
+    /// A shard that has not reported for a lease is considered gone. Its vectors count as zero,
+    /// like those of absent agents (INV-3).
     pub(super) fn collect_shards(&mut self, now_ms: u64) -> Result<(), HostError> {
         let (Some(shards), Some(intake), Some(leader)) =
             (self.shards.clone(), self.intake.clone(), &mut self.leader)
@@ -59,7 +62,7 @@ impl Worker {
             leader.gathering = Some(Gathering::Listing(Instant::now()));
         }
         let parts = shards.parts(opening)?;
-        // After them: what was lost before is not taken for what nobody had.
+        // The epoch is read after the parts, so lost reports are not mistaken for absent ones.
         if leader.epoch != Some(intake.epoch()?) {
             return Err(HostError::ShardsLost { round: opening.round });
         }
@@ -76,7 +79,7 @@ impl Worker {
                 }
                 for part in parts.iter().filter(|part| !(part.is_live && part.is_final)) {
                     let n = SlotSet::of(part.slots.clone(), self.study.n_slots).len();
-                    tracing::warn!(study = %self.study.name, round = opening.round, n, "a replica is gone, and with it the vectors that it took");
+                    tracing::warn!(study = %self.study.name, round = opening.round, n, "a replica is gone, and the vectors that it accepted are lost");
                 }
                 let chosen = chosen(&parts, &leader.machine.spent(), self.study.n_slots);
                 shards.choose(&leader.lead, opening, &chosen)?;
@@ -94,12 +97,12 @@ impl Worker {
         let mut slots = SlotSet::new(self.study.n_slots);
         for (shard, counts) in chosen {
             let sealed = part(*shard).and_then(|part| part.sealed.as_deref());
-            let is_kept = |sealed| shards.keep_sum(opening, (*shard, sealed), counts.len());
+            let is_kept = |sealed| shards.keep_sum(opening, (*shard, sealed), counts);
             match sealed.is_some_and(is_kept) {
                 true => slots.add(counts),
                 false => {
                     let n = counts.len();
-                    tracing::warn!(study = %self.study.name, round = opening.round, n, "a replica handed in no sum in time: its vectors are not in the release");
+                    tracing::warn!(study = %self.study.name, round = opening.round, n, "a replica sent no sum in time; its vectors are not in the release");
                 }
             }
         }
@@ -109,7 +112,8 @@ impl Worker {
     }
 }
 
-/// The vectors that count: each slot's at one of the shards that are alive, and none of slots that are in as many releases as they may be.
+/// Chooses the vectors that count: for each slot, the vector at one live shard. Leaves out slots
+/// that have been in the maximum number of releases.
 fn chosen(parts: &[ShardPart], spent: &[u32], n_slots: u32) -> Vec<(ShardId, SlotSet)> {
     let mut taken = SlotSet::new(n_slots);
     spent.iter().for_each(|slot| taken.insert(*slot));

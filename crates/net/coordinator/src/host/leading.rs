@@ -1,4 +1,4 @@
-//! The work of the leader: rounds.
+//! Work of the leader: rounds.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -18,11 +18,12 @@ use crate::releases::{ChargedReleases, FreeReleases, LedgerPlace, Releases};
 use crate::spans::{self, Span};
 use crate::store::{Lead, NextRound, Participants, StoreError, StudyRecord};
 
-/// The time between two attempts of a replica that follows to take the lead; less where a quarter of the lease is less.
+/// Time between two attempts of a follower to acquire leadership. A quarter of the lease if that is
+/// shorter.
 const TRY: Duration = Duration::from_millis(500);
 
 impl Worker {
-    /// Acquires the lease; none if another coordinator has it.
+    /// Acquires the lease. `None` if another coordinator holds it.
     pub(super) fn lead(&mut self) -> Result<Option<Lead>, HostError> {
         let pause = (self.lease / 4).min(TRY);
         if self.intake.is_some() && self.tried.is_some_and(|tried| tried.elapsed() < pause) {
@@ -54,13 +55,13 @@ impl Worker {
         })
     }
 
-    /// Acquires leadership, and goes on where the study stands.
+    /// Acquires leadership, and continues the study from its current round.
     pub(super) fn acquire_leadership(&mut self) -> Result<(), HostError> {
         let Some(lead) = self.lead()? else {
-            return Ok(()); // another coordinator leads it
+            return Ok(()); // another coordinator leads
         };
         pass("coordinator: the lead is taken");
-        // Read under the lead: nobody else moves the study on from here.
+        // Read under the lease: no other coordinator advances the study from here on.
         let record = self.store.study(&self.study.name)?;
         let mut clock = Clock::read(&*self.store)?;
         let releases = self.open_releases(lead, &record)?;
@@ -68,9 +69,9 @@ impl Worker {
         let round = record.round;
         let is_released = !self.study.is_relayed()
             && releases.entries(0)?.last().is_some_and(|last| last.round == round);
-        // A round whose release is stored goes on to its set instant (INV-9). Of any other, what had arrived is lost: its agents
-        // get all of its time again.
-        // Whoever led before may have had a clock that was ahead: no round begins in the future.
+        // A round with a stored release continues to its set instant (INV-9). In any other round,
+        // the vectors that had arrived may be lost, so it restarts with its full duration.
+        // The previous leader's clock may have been ahead: no round begins in the future.
         let began_ms = record.began_ms.filter(|_| is_released).map_or(now_ms, |at| at.min(now_ms));
         let participants = match self.study.federation.free {
             Some(_) => self.participants(&*releases)?,
@@ -80,7 +81,8 @@ impl Worker {
         let elsewhere = (self.sum.as_ref(), self.shards.as_ref());
         let mut machine = machine(&self.study, elsewhere, round, history, began_ms)?;
         let collects = self.study.collects(round);
-        // Whether a vector came to another replica that led is in the store; whoever sent one need not send it again.
+        // The store still records which vectors came to another leader, so their agents need not
+        // send them again.
         if let (Some(intake), true) = (&self.intake, is_released) {
             intake.forget(&lead, round)?;
             if let Some(shards) = &self.shards {
@@ -95,7 +97,10 @@ impl Worker {
         }
         pass("coordinator: a round is about to be played");
         let steps = machine.start(began_ms);
-        self.publish_releases(&*releases, round, (began_ms, now_ms))?;
+        let is_held = self.sum.is_some() && collects && !is_released;
+        let held = is_held.then_some(Beginning { round, collects, broadcast: None });
+        let began = (!is_held).then_some((began_ms, now_ms));
+        self.publish_releases(&*releases, round, began)?;
         self.leader = Some(Leader {
             lead,
             machine,
@@ -104,17 +109,19 @@ impl Worker {
             renewed: Instant::now(),
             round,
             span: spans::round(&self.study.name, round),
-            is_open: (self.intake.is_some() || self.sum.is_some()) && collects && !is_released,
+            is_open: self.intake.is_some() && collects && !is_released,
             known: Vec::new(),
             began_ms,
             epoch: self.epoch,
             gathering: None,
+            held,
             asks_at: None,
+            said: None,
             unrevealed: None,
         });
         self.metrics.round(round);
         self.metrics.stands_still(false);
-        tracing::info!(study = %self.study.name, round, "rounds are played here");
+        tracing::info!(study = %self.study.name, round, "leading the rounds");
         self.apply(steps)?;
         self.open_sum();
         self.recall_share()?;
@@ -123,10 +130,13 @@ impl Worker {
         Ok(())
     }
 
-    /// The participants of each release. Who was noted for a release that was not made is in none. A release of which nothing is noted, or of
-    /// another that was to be made in its place, as the store is an older copy, counts for all: nobody is in more than it pays for (INV-13).
+    /// Returns the participants of each release.
+    ///
+    /// A record of a release that was not made is ignored. A release without a matching record
+    /// counts for all slots, so that no slot is in more releases than it pays for (INV-13). The
+    /// record may belong to another release if the store is an older copy.
     fn participants(&self, releases: &dyn Releases) -> Result<Vec<Participants>, HostError> {
-        let noted = self.store.participants(self.study.key)?;
+        let noted = self.store.participants(self.study.key, 0)?;
         let mut noted: BTreeMap<u64, Participants> =
             noted.into_iter().map(|found| (found.round, found)).collect();
         let of_entry = |entry: LedgerEntry| {
@@ -138,15 +148,17 @@ impl Worker {
         Ok(releases.entries(0)?.into_iter().map(of_entry).collect())
     }
 
-    /// Passes an upload to the machine and answers before anything else happens, but for what was due before it came: a round
-    /// whose time has come begins first, or an upload for it would find it not yet collecting.
+    /// Passes an upload to the machine, and answers before anything else happens.
+    ///
+    /// Only steps that were already due come first: a round that is due must begin, or an upload
+    /// for it would find it not yet collecting.
     pub(super) fn upload(&mut self, update: AgentUpdate, answer: oneshot::Sender<UploadAnswer>) {
         let now_ms = self.leader.as_mut().map_or(0, |leader| leader.clock.now_ms());
         if let Err(error) = self.tick(now_ms) {
             self.stop(&error);
         }
         let Some(leader) = &mut self.leader else {
-            // Whoever asked may have gone; so below.
+            // The requester may be gone, here and below.
             let _ = answer.send(UploadAnswer::Closed);
             return;
         };
@@ -164,7 +176,8 @@ impl Worker {
         }
     }
 
-    /// Feeds the vectors that replicas took. When the round closes, none is taken any more before the last are read.
+    /// Feeds vectors that replicas took to the machine. At the deadline, the inbox is shut before
+    /// the last vectors are read.
     pub(super) fn collect(&mut self, now_ms: u64) -> Result<(), HostError> {
         if self.sum.is_some() {
             return self.collect_sum(now_ms);
@@ -184,7 +197,8 @@ impl Worker {
             intake.shut(&leader.lead)?;
             leader.is_open = false;
         }
-        // They came before the inbox was shut, so before the deadline, whatever time it is when they are read.
+        // These vectors came before the inbox was shut, so before the deadline, regardless of the
+        // time at which they are read.
         let came_ms = match (self.study.is_relayed(), deadline) {
             (false, Some(deadline)) => now_ms.min(deadline.saturating_sub(1)),
             _ => now_ms,
@@ -209,7 +223,10 @@ impl Worker {
         let Some(leader) = &mut self.leader else {
             return Ok(());
         };
-        // Where others have the vectors, a round closes when it is known over which.
+        if leader.held.is_some() {
+            return Ok(()); // the round has not begun
+        }
+        // With a secure sum or shards, a round closes only once the slots that count are known.
         let is_elsewhere = self.sum.is_some() || self.shards.is_some();
         let is_due = leader.machine.deadline().is_some_and(|deadline| now_ms >= deadline);
         if is_elsewhere && leader.is_open && is_due {
@@ -234,7 +251,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Applies steps and those that follow from the answers to them.
+    /// Applies steps, and the steps that follow from their results.
     pub(super) fn apply(&mut self, steps: Vec<Step>) -> Result<(), HostError> {
         let mut queue = VecDeque::from(steps);
         while let Some(step) = queue.pop_front() {
@@ -252,16 +269,17 @@ impl Worker {
                 }
                 Step::Commit { round, bytes, event, participants } => {
                     pass("coordinator: a round is closed");
-                    if let Some(found) = &participants {
-                        // Before the release: who is in it is known whatever happens (INV-13).
-                        self.store.note_participants(&leader.lead, found)?;
+                    if event.is_some() || self.study.federation.free.is_some() {
+                        // Participants become durable before the release, so it is always known
+                        // which slots pay for it (INV-13, INV-28).
+                        self.store.note_participants(&leader.lead, &participants)?;
                         pass("coordinator: the participants are noted");
                     }
                     if let Some(bound) = self.sum.as_ref().and_then(|sum| sum.commitment(round)) {
                         self.store.note_commitment(&leader.lead, round, &bound)?;
                         pass("coordinator: the helper's hash is kept");
                     }
-                    // INV-1: charge and bytes are durable before the machine hands anything out.
+                    // INV-1: charge and bytes are durable before the machine hands out anything.
                     let since = Instant::now();
                     leader.releases.commit(round, event.as_ref(), &bytes)?;
                     self.metrics.committed(since.elapsed());
@@ -285,8 +303,20 @@ impl Worker {
         Ok(())
     }
 
-    /// Makes it durable that a round begins, then tells everybody.
+    /// Makes the start of a round durable, then publishes it.
+    ///
+    /// With a secure sum, a round that collects waits until the helper has answered for it
+    /// (INV-30).
     pub(super) fn begin(&mut self, beginning: Beginning) -> Result<(), HostError> {
+        let round_key = match self.opened(&beginning) {
+            Ok(key) => key,
+            Err(()) => {
+                if let Some(leader) = &mut self.leader {
+                    leader.held = Some(beginning);
+                }
+                return Ok(());
+            }
+        };
         let Some(leader) = &mut self.leader else {
             return Ok(());
         };
@@ -294,6 +324,7 @@ impl Worker {
         let finishes = round > self.study.federation.last_round();
         let mut next = self.publisher.borrow().next();
         (next.round, next.collects) = (round, collects && !finishes);
+        (next.is_held, next.round_key, next.error) = (false, round_key, None);
         let known = next.entries.last().map_or(0, |last| last.seq);
         let new = leader.releases.entries(known)?;
         next.entries.extend(new.into_iter().map(Arc::new));
@@ -309,6 +340,9 @@ impl Worker {
             next.state = StudyState::Finished;
         }
         let now_ms = leader.clock.now_ms();
+        if self.sum.is_some() && next.collects {
+            leader.machine.postpone(now_ms);
+        }
         next.begun(now_ms, now_ms);
         pass("coordinator: a round is about to begin");
         self.store.begin_round(
@@ -329,7 +363,7 @@ impl Worker {
         leader.is_open = (self.intake.is_some() || self.sum.is_some()) && next.collects;
         leader.known.clear();
         (leader.began_ms, leader.epoch, leader.gathering) = (now_ms, self.epoch, None);
-        leader.asks_at = None;
+        (leader.asks_at, leader.said) = (None, None);
         pass("coordinator: a round has begun and nobody knows");
         self.metrics.round(round);
         tracing::info!(study = %self.study.name, round, "a round begins");

@@ -1,7 +1,8 @@
-//! A study's own thread: it alone drives the study's machine, and makes durable what the machine asks for.
+//! The thread of a study. It alone drives the study's machine and makes the machine's effects
+//! durable.
 //!
-//! [`Host`] is what the service holds; the [`Worker`](worker::Worker) is on the thread: it reads the store and follows
-//! (`following`), and while it leads it runs rounds (`leading`).
+//! The service holds a [`Host`]. The thread runs the [`Worker`](worker::Worker), which reads the
+//! store and follows (`following`), and runs rounds while it leads (`leading`).
 
 mod broadcasts;
 mod error;
@@ -32,12 +33,13 @@ use worker::Worker;
 
 pub(crate) use broadcasts::broadcasts_since;
 
-/// The default lease: the time for which a coordinator that does not answer keeps others from taking over its studies.
+/// Default lease: how long other coordinators wait before they take over the studies of one that
+/// does not answer.
 pub const LEASE: Duration = Duration::from_secs(15);
-/// Requests that may wait for a study's thread.
+/// Maximum number of requests that wait for a study's thread.
 const QUEUE: usize = 4096;
 
-/// A request to a study's thread.
+/// Request to a study's thread.
 enum Command {
     Upload(AgentUpdate, oneshot::Sender<UploadAnswer>),
     /// Asks whether a vector of this slot and round is missing.
@@ -47,12 +49,12 @@ enum Command {
     Close,
 }
 
-/// The answer to an upload.
+/// Answer to an upload.
 #[derive(Debug)]
 pub(crate) enum UploadAnswer {
     Accepted,
     Refused(UpdateRejected),
-    /// The study does not take uploads here and now.
+    /// The study does not take uploads here at present.
     Closed,
 }
 
@@ -64,17 +66,18 @@ pub(crate) struct Busy;
 pub(crate) struct Host {
     commands: SyncSender<Command>,
     pub(crate) published: watch::Receiver<Arc<Published>>,
-    /// The intake of vectors that any replica may take; none where vectors go to the thread.
+    /// Intake of vectors that any replica may take. `None` if vectors go to the thread.
     pub(crate) intake: Option<Arc<Intake>>,
-    /// The intake of vectors that two servers sum.
+    /// Intake of vectors for a secure sum.
     pub(crate) sum: Option<Arc<SumIntake>>,
-    /// The intake of vectors at this shard.
+    /// Intake of vectors at this shard.
     pub(crate) shards: Option<Arc<ShardIntake>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Host {
-    /// Starts the study's thread. Its ledger, where it has one, is the file `ledger`.
+    /// Starts the study's thread. `ledger` is the path of the study's ledger, if it has one in a
+    /// file.
     pub(crate) fn start(
         study: Arc<Study>,
         (state, round): (StudyState, u64),
@@ -111,7 +114,8 @@ impl Host {
         Ok(Self { commands, published, intake, sum, shards, thread: Some(thread) })
     }
 
-    /// Hands over an upload. The answer comes before the round that it may close is durable.
+    /// Passes an upload to the thread. The answer arrives before the round that the upload may
+    /// close is durable.
     pub(crate) fn upload(
         &self,
         update: AgentUpdate,
@@ -128,9 +132,9 @@ impl Host {
         Ok(answered)
     }
 
-    /// Says that the store has changed.
+    /// Notifies the thread that the store has changed.
     pub(crate) fn refresh(&self) {
-        // A full queue is read soon, and a study looks at the store now and then by itself.
+        // A full queue will be read soon, and a study rereads the store at intervals anyway.
         let _ = self.send(Command::Refresh);
     }
 
@@ -140,9 +144,9 @@ impl Host {
         })
     }
 
-    /// Ends the thread, once what is being made durable is.
+    /// Stops the thread, after writes in progress.
     pub(crate) fn close(&mut self) {
-        // If the thread has ended by itself, there is nothing to close.
+        // If the thread has already ended, there is nothing to close.
         let _ = self.commands.send(Command::Close);
         if let Some(thread) = self.thread.take()
             && thread.join().is_err()

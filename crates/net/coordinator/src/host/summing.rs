@@ -1,78 +1,187 @@
-//! The work of a leader whose study is summed by two servers: the round closes when the helper agrees over what, and the shares are
-//! exchanged when both are durable.
+//! Rounds of a leader with a secure sum. The round closes when the helper agrees on the slots, and
+//! the servers exchange their shares once both are durable.
 
 use std::cell::OnceCell;
 use std::time::{Duration, Instant};
 
 use fedbo_failpoints::pass;
 use fedbo_protocol::{AgentUpdate, Weights};
-use fedbo_wire::LedgerEntry;
+use fedbo_wire::{LedgerEntry, RoundKey};
 
 use super::error::HostError;
 use super::worker::Worker;
-use crate::sum::HelperFailed;
+use crate::machine::Beginning;
+use crate::sum::{HelperFailed, Takes};
 
-/// The time between two requests to a helper that does not answer.
+/// Pause before the next request to a helper that does not answer. `LONG_PAUSE` applies if it
+/// refuses until a person changes something.
 const PAUSE: Duration = Duration::from_millis(500);
+const LONG_PAUSE: Duration = Duration::from_secs(5);
 
 impl Worker {
-    /// The intake takes vectors of the round that is played, or none.
+    /// Tells the intake whether the current round takes vectors.
     pub(super) fn open_sum(&self) {
         if let (Some(sum), Some(leader)) = (&self.sum, &self.leader) {
-            sum.begin(leader.round, leader.is_open, leader.machine.spent());
+            let takes = match (leader.is_open, &leader.held) {
+                (true, _) => Takes::Now,
+                (false, Some(_)) => Takes::Soon,
+                (false, None) => Takes::Nothing,
+            };
+            sum.begin(leader.round, takes, leader.machine.spent());
         }
     }
 
-    /// After a start: the newest share that is durable is shown once more, which brings all of the helper's.
+    /// Has the helper open a round that is about to begin, and returns the round's key, if it has
+    /// one.
+    ///
+    /// A round that collects nothing needs no request. If the helper does not answer, reports this
+    /// and returns an error: the round must wait.
+    pub(super) fn opened(&mut self, beginning: &Beginning) -> Result<Option<RoundKey>, ()> {
+        let round = beginning.round;
+        let is_of_sum = beginning.collects && round <= self.study.federation.last_round();
+        let Some(sum) = self.sum.clone().filter(|_| is_of_sum) else {
+            return Ok(None);
+        };
+        match sum.open(round) {
+            Ok(key) => {
+                self.metrics.stands_still(false);
+                Ok(key)
+            }
+            Err(error) => {
+                if self.helper_failed(&error) {
+                    tracing::warn!(study = %self.study.name, round, "the round waits for the helper: {error}");
+                }
+                self.waits_for_helper(round, &error);
+                Err(())
+            }
+        }
+    }
+
+    /// Reports to the operator that the study is stalled.
+    fn waits_for_helper(&self, round: u64, error: &HelperFailed) {
+        if error.is_late() {
+            return;
+        }
+        self.metrics.stands_still(true);
+        let words = format!("round {round} waits for the study's helper: {error}");
+        if self.publisher.borrow().error.as_ref() != Some(&words) {
+            self.publish(|published| published.error = Some(words));
+        }
+    }
+
+    /// Schedules the next request to the helper. Returns true if the error is new and should be
+    /// logged.
+    fn helper_failed(&mut self, error: &HelperFailed) -> bool {
+        let Some(leader) = &mut self.leader else {
+            return false;
+        };
+        let pause = if error.is_for_people() { LONG_PAUSE } else { PAUSE };
+        leader.asks_at = Some(Instant::now() + pause);
+        let words = error.to_string();
+        let is_new = !error.is_late() && leader.said.as_ref() != Some(&words);
+        if is_new {
+            leader.said = Some(words);
+        }
+        is_new
+    }
+
+    /// After a start, schedules the newest durable share to be shown again, unless the helper's
+    /// answer is known. The answer brings all of the helper's shares.
     pub(super) fn recall_share(&mut self) -> Result<(), HostError> {
-        if let (Some(_), Some(leader)) = (&self.sum, &mut self.leader) {
+        if let (Some(sum), Some(leader)) = (&self.sum, &mut self.leader) {
             let before = leader.releases.head().seq.saturating_sub(1);
             let newest = leader.releases.entries(before)?.pop();
+            let newest = newest.filter(|entry| !sum.has_entry(entry.round));
             leader.unrevealed = newest.map(|entry| (entry.round, entry.release.into()));
         }
         Ok(())
     }
 
-    /// Closes the round with the helper once its time has come or all have delivered. The machine gets the slots that both have. A round of
-    /// which the helper says nothing until its end has no release.
+    /// Begins a round that waits for the helper, or closes the current round with the helper.
+    ///
+    /// A round closes at its deadline, or once all agents have delivered. The machine gets the
+    /// slots that both servers have. While the helper does not answer, the round waits, and its
+    /// release is made when it does.
     pub(super) fn collect_sum(&mut self, now_ms: u64) -> Result<(), HostError> {
         let (Some(sum), Some(leader)) = (self.sum.clone(), &mut self.leader) else {
             return Ok(());
         };
-        let is_due = leader.machine.deadline().is_some_and(|deadline| now_ms >= deadline);
-        let waits = leader.asks_at.is_some_and(|at| Instant::now() < at);
-        if !leader.is_open || !(is_due || sum.is_complete()) {
+        if leader.asks_at.is_some_and(|at| Instant::now() < at) {
             return Ok(());
         }
-        // It is asked at least once, also where uploads are taken until the round ends.
-        if leader.machine.ends_at().is_some_and(|end| now_ms >= end) && leader.asks_at.is_some() {
-            tracing::warn!(study = %self.study.name, round = leader.round, "the round has no release: the helper did not answer in time");
-            leader.is_open = false;
-            leader.asks_at = None;
-            let steps = leader.machine.abandon(now_ms);
-            return self.apply(steps);
+        if let Some(beginning) = leader.held.take() {
+            return self.begin(beginning);
         }
-        if waits {
+        if !leader.is_open {
             return Ok(());
         }
         let round = leader.round;
+        if sum.has_lost_session() {
+            match sum.open(round) {
+                Ok(key) => self.opened_again(key, now_ms),
+                Err(error) => {
+                    if self.helper_failed(&error) {
+                        tracing::warn!(study = %self.study.name, round, "cannot reopen the round at the helper: {error}");
+                    }
+                    self.waits_for_helper(round, &error);
+                    return Ok(());
+                }
+            }
+        }
+        let Some(leader) = &mut self.leader else {
+            return Ok(());
+        };
+        let is_due = leader.machine.deadline().is_some_and(|deadline| now_ms >= deadline);
+        if !(is_due || sum.is_complete()) {
+            return Ok(());
+        }
         let agreed = match sum.agree(round) {
             Ok(agreed) => agreed,
             Err(error) => {
-                if !error.is_late() {
-                    tracing::warn!(study = %self.study.name, round, "the helper does not close the round: {error}");
+                let is_over = leader.machine.ends_at().is_some_and(|end| now_ms >= end);
+                if is_over && matches!(error, HelperFailed::OtherSlots { .. }) {
+                    // The vectors were lost here after the helper had counted them, and their
+                    // agents are away.
+                    tracing::warn!(study = %self.study.name, round, "the round has no release here: {error}");
+                    leader.is_open = false;
+                    let steps = leader.machine.abandon(now_ms);
+                    return self.apply(steps);
                 }
-                leader.asks_at = Some(Instant::now() + PAUSE);
+                if self.helper_failed(&error) {
+                    tracing::warn!(study = %self.study.name, round, "cannot close the round at the helper: {error}");
+                }
+                if is_over {
+                    self.waits_for_helper(round, &error);
+                }
                 return Ok(());
             }
         };
         pass("coordinator: the helper has closed the round");
-        leader.asks_at = None;
+        self.metrics.stands_still(false);
         leader.is_open = false;
         self.close_over(round, agreed, now_ms)
     }
 
-    /// Tells the machine which slots' vectors are in the round, and lets it close. They came before the deadline, whatever time it is now.
+    /// Restarts the round with its full duration: uploads could not be verified while the helper was away (INV-30).
+    fn opened_again(&mut self, key: Option<RoundKey>, now_ms: u64) {
+        self.metrics.stands_still(false);
+        if key.is_some()
+            && let Some(leader) = &mut self.leader
+        {
+            leader.machine.postpone(now_ms);
+            leader.began_ms = now_ms;
+            leader.said = None;
+        }
+        self.publish(|published| {
+            if key.is_some() {
+                published.begun(now_ms, now_ms);
+            }
+            (published.round_key, published.error) = (key, None);
+        });
+    }
+
+    /// Tells the machine the slots that are in the round, and lets the round close. Their vectors
+    /// came before the deadline, regardless of the current time.
     pub(super) fn close_over(
         &mut self,
         round: u64,
@@ -93,8 +202,9 @@ impl Worker {
         self.tick(now_ms)
     }
 
-    /// Shows the leader's newest share, which is durable, to the helper, and publishes what it gives for it. A helper that does not answer is
-    /// asked again: agents get its share with a later round.
+    /// Shows the leader's newest durable share to the helper, and publishes the helper's shares.
+    ///
+    /// A helper that does not answer is asked again, and agents get its share with a later round.
     pub(super) fn reveal(&mut self) {
         let (Some(sum), Some(leader)) = (&self.sum, &mut self.leader) else {
             return;
@@ -106,7 +216,7 @@ impl Worker {
             return;
         };
         let releases = &leader.releases;
-        let known = OnceCell::new(); // after a start all come again
+        let known = OnceCell::new(); // after a start, all entries come again
         let own = |round: u64| {
             let read = || releases.entries(0).unwrap_or_default();
             let entries: &Vec<LedgerEntry> = known.get_or_init(read);
@@ -123,13 +233,12 @@ impl Worker {
                 }
             }
             Err(error) => {
-                if !error.is_late() {
-                    tracing::warn!(study = %self.study.name, round, "the helper does not give its share: {error}");
-                }
                 if matches!(error, HelperFailed::Unbound { .. }) {
-                    leader.unrevealed = None; // nobody can mend it
+                    leader.unrevealed = None; // cannot be repaired
                 }
-                leader.asks_at = Some(Instant::now() + PAUSE);
+                if self.helper_failed(&error) {
+                    tracing::warn!(study = %self.study.name, round, "cannot get the helper's share: {error}");
+                }
             }
         }
     }

@@ -1,4 +1,4 @@
-//! The loop of a study's thread, and what it knows.
+//! The loop of a study's thread, and its state.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use super::error::HostError;
 use super::gathering::Gathering;
 use crate::clock::Clock;
 use crate::intake::Intake;
-use crate::machine::Machine;
+use crate::machine::{Beginning, Machine};
 use crate::metrics::StudyMetrics;
 use crate::published::Published;
 use crate::releases::Releases;
@@ -23,43 +23,48 @@ use crate::store::{Lead, Store};
 use crate::study::Study;
 use crate::sum::SumIntake;
 
-/// Parts of the lease after which it is renewed.
+/// Number of renewals per lease.
 pub(super) const RENEWALS: u32 = 3;
-/// The interval at which a replica looks for vectors while its round collects.
+/// Interval at which a replica checks for vectors while its round collects.
 const COLLECT: Duration = Duration::from_millis(50);
-/// The interval at which a replica that follows looks at what the leader has done.
+/// Interval at which a follower checks the progress of the leader.
 pub(super) const FOLLOW: Duration = Duration::from_millis(100);
-/// The longest time that a thread waits when nothing is due.
+/// Maximum wait of a thread when nothing is due.
 pub(super) const IDLE: Duration = Duration::from_secs(1);
-/// The backoff after an error: the first wait before another try, which doubles up to the last.
+/// Backoff after an error: the first wait, which doubles up to the second value.
 const RETRIES: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(60)];
-/// The same where replicas share a database: a restart of it is over soon, and a round waits for it.
+/// Backoff if replicas share a database. A restart of the database is short, and a round waits for
+/// it.
 const REPLICA_RETRIES: [Duration; 2] = [Duration::from_millis(250), Duration::from_secs(5)];
 
-/// The state of the leader, which runs the rounds of a study.
+/// State of the leader, which runs the rounds of a study.
 pub(super) struct Leader {
     pub(super) lead: Lead,
     pub(super) machine: Box<dyn Machine>,
     pub(super) releases: Box<dyn Releases>,
     pub(super) clock: Clock,
     pub(super) renewed: Instant,
-    /// The round that is under way.
+    /// Current round.
     pub(super) round: u64,
-    /// It lasts as long as the round.
+    /// Span of the current round.
     pub(super) span: Span,
-    /// True while replicas take vectors of it.
+    /// True while the round takes vectors.
     pub(super) is_open: bool,
-    /// Slots whose vectors of it were read from the store.
+    /// Slots with a vector that was read from the store in this round.
     pub(super) known: Vec<u32>,
-    /// The time at which the round began, by the store's clock.
+    /// Start of the round by the store's clock.
     pub(super) began_ms: u64,
-    /// The inbox as it was when the round began.
+    /// Epoch of the inbox when the round began.
     pub(super) epoch: Option<i64>,
-    /// The progress of the shards of a round that is shut.
+    /// Progress of the shards, once the round is shut.
     pub(super) gathering: Option<Gathering>,
-    /// The time of the next request to the helper, after one that failed.
+    /// Next round, which waits for the helper's answer (INV-30).
+    pub(super) held: Option<Beginning>,
+    /// Time of the next request to the helper, after a failed one.
     pub(super) asks_at: Option<Instant>,
-    /// The newest share that is durable and that the helper was not shown: its round, its bytes.
+    /// Last problem with the helper that was logged.
+    pub(super) said: Option<String>,
+    /// Newest durable share that the helper has not seen: its round and bytes.
     pub(super) unrevealed: Option<(u64, Arc<[u8]>)>,
 }
 
@@ -72,21 +77,21 @@ pub(super) struct Worker {
     pub(super) publisher: watch::Sender<Arc<Published>>,
     pub(super) metrics: StudyMetrics,
     pub(super) lease: Duration,
-    /// The intake of vectors, where replicas share a store.
+    /// Intake of vectors, if replicas share a store.
     pub(super) intake: Option<Arc<Intake>>,
-    /// The intake of vectors that two servers sum.
+    /// Intake of vectors for a secure sum.
     pub(super) sum: Option<Arc<SumIntake>>,
-    /// The intake of vectors at this shard.
+    /// Intake of vectors at this shard.
     pub(super) shards: Option<Arc<ShardIntake>>,
-    /// The inbox as it was seen last.
+    /// Epoch of the inbox at the last check.
     pub(super) epoch: Option<i64>,
-    /// The time at which the store was last looked at.
+    /// Time of the last read of the store.
     pub(super) looked: Option<Instant>,
-    /// The time at which the lead was last asked for.
+    /// Time of the last attempt to acquire leadership.
     pub(super) tried: Option<Instant>,
     /// Present while this coordinator leads the study.
     pub(super) leader: Option<Leader>,
-    /// After an error: the time of the next try, and how long was waited.
+    /// Time of the next retry after an error, and the current backoff.
     pub(super) retry: Option<(Instant, Duration)>,
 }
 
@@ -100,7 +105,7 @@ impl Worker {
                 Ok(Command::Awaits(slot, round, answer)) => {
                     let leader = self.leader.as_ref();
                     let awaits = leader.is_some_and(|leader| leader.machine.awaits(slot, round));
-                    // Whoever asked may have gone.
+                    // The requester may be gone.
                     let _ = answer.send(awaits);
                 }
                 Ok(Command::Refresh) => self.refresh(),
@@ -119,11 +124,11 @@ impl Worker {
         if let Some(leader) = self.leader.take()
             && let Err(error) = self.store.resign(&leader.lead)
         {
-            tracing::warn!(study = %self.study.name, "the lease could not be let go: {error}");
+            tracing::warn!(study = %self.study.name, "cannot release the lease: {error}");
         }
     }
 
-    /// The time until something is due.
+    /// Returns the time until something is due.
     pub(super) fn wait(&mut self) -> Duration {
         let is_shared = self.intake.is_some();
         let Some(leader) = &mut self.leader else {
@@ -149,12 +154,12 @@ impl Worker {
         deadline.map_or(idle, |at| Duration::from_millis(at.saturating_sub(now_ms))).min(idle)
     }
 
-    /// Ticks, and renews the lease.
+    /// Advances the round, and renews the lease.
     pub(super) fn tick_and_renew(&mut self) {
         let Some(leader) = &mut self.leader else {
             return;
         };
-        // One time for both: the machine closes no round whose inbox was not shut.
+        // Both use the same time, so the machine closes no round while its inbox is open.
         let now_ms = leader.clock.now_ms();
         let outcome =
             self.collect(now_ms).and_then(|()| self.tick(now_ms)).and_then(|()| self.renew());
@@ -168,7 +173,7 @@ impl Worker {
         u64::try_from(self.lease.as_millis()).unwrap_or(u64::MAX)
     }
 
-    /// Resigns leadership because of an error, and tries again later.
+    /// Resigns leadership because of an error, and retries later.
     pub(super) fn stop(&mut self, error: &HostError) {
         let lead = self.leader.take().map(|leader| leader.lead);
         if error.is_superseded() {
@@ -178,13 +183,13 @@ impl Worker {
             return;
         }
         if let Some(lead) = lead {
-            // INV-13: nothing is collected that cannot be released.
+            // INV-13: a vector is not collected if it cannot be released.
             if let (Some(intake), true) = (&self.intake, error.is_budget_spent())
                 && let Err(error) = intake.shut(&lead)
             {
-                tracing::warn!(study = %self.study.name, "vectors are still taken: {error}");
+                tracing::warn!(study = %self.study.name, "cannot stop accepting vectors: {error}");
             }
-            // What failed may fail here too: the lease then ends by itself.
+            // This may fail for the same reason. The lease then expires.
             let _ = self.store.resign(&lead);
         }
         let [first, last] = match self.intake {
@@ -195,7 +200,7 @@ impl Worker {
         self.retry = Some((Instant::now() + wait, wait));
         self.tried = None;
         self.metrics.stands_still(true);
-        tracing::error!(study = %self.study.name, retry_s = wait.as_secs(), "the study stands still: {error}");
+        tracing::error!(study = %self.study.name, retry_s = wait.as_secs(), "the study is blocked: {error}");
         let words = error.to_string();
         if self.publisher.borrow().error.as_ref() != Some(&words) {
             self.publish(|published| published.error = Some(words));

@@ -1,4 +1,4 @@
-//! Handouts of rounds that begin, by long polling.
+//! Handouts of new rounds, by long polling.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,7 +8,8 @@ use axum::extract::{Path, Query, Request, State};
 use axum::response::Response;
 use fedbo_transport::{Length, Refusal, of_type};
 use fedbo_wire::{
-    HEADER_ELAPSED, HEADER_RESEND, HEADER_ROUND, HEADER_STATE, ProblemCode, StudyState,
+    HEADER_ELAPSED, HEADER_RESEND, HEADER_ROUND, HEADER_ROUND_KEY, HEADER_STATE, ProblemCode,
+    StudyState,
 };
 use hyper::StatusCode;
 use hyper::header::HeaderValue;
@@ -21,27 +22,27 @@ use crate::host::broadcasts_since;
 use crate::published::Published;
 use crate::shards::KNOWN;
 
-/// Seconds that a poll may wait at most.
+/// Maximum wait of a poll in seconds.
 const WAIT_MAX_S: u64 = 60;
 
-/// The parameters of a poll: what the agent knows, and how long it waits.
+/// Parameters of a poll: the agent's state, and the time to wait.
 #[derive(Debug, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Known {
-    /// The round that it has begun; none yet.
+    /// Round that the agent has begun. `None` before the first.
     after: Option<u64>,
-    /// Releases that it has.
+    /// Number of releases that the agent has.
     #[serde(default)]
     entries: u64,
-    /// Entries of the helper's ledger that it has, where two servers sum.
+    /// Number of entries of the helper's ledger that the agent has, in a secure sum.
     #[serde(default)]
     helper: u64,
-    /// Seconds.
+    /// Maximum wait in seconds.
     #[serde(default)]
     wait: u64,
-    /// A round for which it has delivered.
+    /// Round for which the agent has delivered.
     delivered: Option<u64>,
-    /// The state that it knows; by default the one at the time of the poll.
+    /// State that the agent knows. Defaults to the state at the time of the poll.
     state: Option<StudyState>,
 }
 
@@ -60,7 +61,7 @@ pub(super) async fn get(
     let (served, slot) = (asked.served, asked.slot);
     let until = Instant::now() + Duration::from_secs(known.wait);
     let mut published = served.published.clone();
-    // What another shard has is known a little later.
+    // Deliveries at other shards become known with a delay.
     let asks_at = match &served.shards {
         Some(_) => until.min(Instant::now() + KNOWN),
         None => Instant::now(),
@@ -69,7 +70,7 @@ pub(super) async fn get(
     loop {
         let now = Arc::clone(&published.borrow_and_update());
         // Round 0 is the exchange before the first handout.
-        if now.is_ready && now.round > known.after.unwrap_or(0) {
+        if now.is_ready && !now.is_held && now.round > known.after.unwrap_or(0) {
             return handout(&shared, &served, now, &known).await;
         }
         let is_asked = Instant::now() >= asks_at;
@@ -80,7 +81,7 @@ pub(super) async fn get(
         {
             return Ok(nothing(&now, Some(round)));
         }
-        // Who waits for the study to begin, or to go on, hears of it as soon as it is known since when.
+        // A start or resumption of the study is reported only once the start of its round is known.
         let is_said = now.state != StudyState::Running || now.elapsed_ms().is_some();
         if now.closes
             || (now.state != known_state && is_said)
@@ -97,7 +98,8 @@ pub(super) async fn get(
     }
 }
 
-/// Returns true if the upload that an agent says it delivered is not here, as after a crash of the coordinator.
+/// Returns true if an upload that the agent has delivered is missing, for example after a crash of
+/// the coordinator.
 async fn is_missing(served: &Served, slot: u32, round: u64) -> bool {
     if let Some(sum) = &served.sum {
         return sum.awaits(slot, round);
@@ -107,7 +109,7 @@ async fn is_missing(served: &Served, slot: u32, round: u64) -> bool {
     }
     if let Some(intake) = served.intake.clone() {
         let asked = tokio::task::spawn_blocking(move || intake.awaits(slot, round)).await;
-        // A store that is away is asked again once it is back.
+        // A store that is unreachable is asked again once it is back.
         return matches!(asked, Ok(Ok(true)));
     }
     match served.with_host(|host| host.awaits(slot, round)) {
@@ -131,7 +133,7 @@ async fn handout(
     let (shared, served) = (Arc::clone(shared), Arc::clone(served));
     let after = known.after.unwrap_or(0);
     let encode = move || {
-        // At a free pace a handout repeats what came before it.
+        // At a free pace, a handout repeats the earlier messages.
         if after + 1 >= last.round || served.study.federation.free.is_some() {
             let bytes = now.newest_messages(&last, &served.study, &shared.key);
             return Ok((hyper::body::Bytes::from_owner(bytes), now));
@@ -143,19 +145,20 @@ async fn handout(
     match tokio::task::spawn_blocking(encode).await {
         Ok(Ok((bytes, now))) => Ok(timed(of_type(KIND, bytes), &now)),
         Ok(Err(error)) => {
-            tracing::error!("a handout cannot be read: {error}");
-            let message = "the coordinator cannot use its store at present; try again later";
+            tracing::error!("cannot read a handout: {error}");
+            let message = "the coordinator cannot use its store now; try again later";
             Err(Refusal::new(ProblemCode::Unavailable, message))
         }
         Err(error) => {
-            tracing::error!("a handout cannot be made: {error}");
-            let message = "the coordinator met a defect of its own; its log says more";
+            tracing::error!("cannot make a handout: {error}");
+            let message = "internal error of the coordinator; its log has the details";
             Err(Refusal::new(ProblemCode::Internal, message))
         }
     }
 }
 
-/// 204, with what an agent can use.
+/// Returns status 204, with headers for the round, the state, a round to send again, and the
+/// round's key.
 fn nothing(now: &Published, resend: Option<u64>) -> Response {
     let mut response = of_type("application/octet-stream", Body::empty());
     *response.status_mut() = StatusCode::NO_CONTENT;
@@ -165,10 +168,13 @@ fn nothing(now: &Published, resend: Option<u64>) -> Response {
     if let Some(round) = resend {
         headers.insert(HEADER_RESEND, HeaderValue::from(round));
     }
+    if let Some(Ok(key)) = now.round_key.map(|key| HeaderValue::try_from(key.to_string())) {
+        headers.insert(HEADER_ROUND_KEY, key);
+    }
     timed(response, now)
 }
 
-/// Says for how long the round has been played: from that follows when its agents send (INV-12).
+/// Adds the elapsed time of the round. Agents derive their time to send from it (INV-12).
 fn timed(mut response: Response, now: &Published) -> Response {
     if let Some(elapsed_ms) = now.elapsed_ms() {
         let headers = response.headers_mut();

@@ -1,5 +1,7 @@
-//! The HTTP side: who asks, for what, and what is answered. docs/protocol.md is its description.
+//! The HTTP interface: authentication, requests and answers. docs/protocol.md describes it.
 
+mod accounts;
+mod counting;
 mod handouts;
 mod openapi;
 mod refusal;
@@ -8,6 +10,8 @@ mod request;
 mod routes;
 mod uploads;
 
+pub(crate) use accounts::Deliveries;
+pub(crate) use counting::Counting;
 pub use openapi::OPENAPI;
 pub(crate) use registry::Registry;
 pub(crate) use routes::{Audience, router};
@@ -23,27 +27,30 @@ use crate::metrics::{Metrics, Recorder};
 use crate::server::HelperWay;
 use crate::store::{Store, StoreError};
 
-/// The state that all requests share.
+/// State shared by all requests.
 pub(crate) struct Shared {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) key: Arc<SigningKey>,
     pub(crate) metrics: Arc<Metrics>,
-    /// Tells this coordinator from others.
+    /// Identifies this coordinator among others.
     pub(crate) holder: String,
-    /// The folder of ledgers.
+    /// Folder of the ledgers.
     pub(crate) ledgers: PathBuf,
-    /// The time for which a lead lasts that is not renewed.
+    /// Lease: how long leadership lasts unless it is renewed.
     pub(crate) lease: Duration,
-    /// The way to helpers of secure sums.
+    /// Settings for connections to helpers of secure sums.
     pub(crate) helper: HelperWay,
-    /// The time that the body of a request may take.
+    /// Counters of agents' requests.
+    pub(crate) counting: Counting,
+    /// Maximum time to receive the body of a request.
     body_patience: Duration,
     registry: RwLock<Arc<Registry>>,
-    /// Held while the registry is read anew.
+    /// Held while the registry is reread.
     refreshing: Mutex<()>,
 }
 
 impl Shared {
+    /// Must be called on a runtime, which runs the task that counts requests.
     pub(crate) fn new(
         store: Arc<dyn Store>,
         key: Arc<SigningKey>,
@@ -54,6 +61,7 @@ impl Shared {
         helper: HelperWay,
     ) -> Self {
         Self {
+            counting: Counting::start(Arc::clone(&store)),
             store,
             key,
             metrics: Arc::new(Metrics::new(recorder)),
@@ -67,12 +75,12 @@ impl Shared {
         }
     }
 
-    /// Studies and agents, as they were read last.
+    /// Returns studies and agents as of the last read.
     pub(crate) fn registry(&self) -> Arc<Registry> {
         Arc::clone(&self.registry.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Reads studies and agents anew, if they have changed.
+    /// Rereads studies and agents if they have changed.
     pub(crate) async fn refresh(self: &Arc<Self>) -> Result<(), StoreError> {
         let _one_at_a_time = self.refreshing.lock().await;
         let shared = Arc::clone(self);
@@ -89,7 +97,7 @@ impl Shared {
         match tokio::task::spawn_blocking(read).await {
             Ok(result) => result,
             Err(error) => {
-                tracing::error!("studies could not be read: {error}");
+                tracing::error!("cannot read studies: {error}");
                 Ok(())
             }
         }

@@ -1,4 +1,4 @@
-//! The description that the service gives of itself.
+//! The OpenAPI description of the service.
 
-/// OpenAPI 3.1, as it is served.
+/// OpenAPI 3.1 description, as the service returns it.
 pub const OPENAPI: &str = include_str!("openapi.json");

@@ -1,4 +1,4 @@
-//! Refusals for the reasons that the machine and the store give.
+//! Refusals for errors of the round machine and the store.
 
 use fedbo_protocol::{MessageRejected, UpdateRejected};
 use fedbo_transport::Refusal;
@@ -6,19 +6,21 @@ use fedbo_wire::ProblemCode;
 
 use crate::store::StoreError;
 
-/// The refusal of an update for a reason that the machine knows: a public one (INV-4, INV-5).
+/// Returns the refusal of an update that the round machine rejects. Its reason is public (INV-4,
+/// INV-5).
 pub(super) fn of_update(rejected: &UpdateRejected) -> Refusal {
     let code = match rejected {
         UpdateRejected::Message(MessageRejected::WrongLength { .. }) => ProblemCode::WrongLength,
         UpdateRejected::Message(MessageRejected::WrongMap { .. }) => ProblemCode::WrongMap,
         UpdateRejected::Message(MessageRejected::NotFinite { .. }) => ProblemCode::NotFinite,
-        // An agent's own finding of what it was sent, which no coordinator makes.
+        // Agents reject received messages for this reason; a coordinator never does.
         UpdateRejected::Message(MessageRejected::Implausible { .. }) => ProblemCode::Internal,
         UpdateRejected::UnknownSender { .. } => ProblemCode::UnknownAgent,
         UpdateRejected::Conflict { .. } => ProblemCode::Conflict,
         UpdateRejected::Early { .. } => ProblemCode::Early,
         UpdateRejected::Late { .. } => ProblemCode::Late,
-        // The list of codes does not grow within a version: nothing of this sender is collected.
+        // The list of codes does not grow within a version, so `Spent` shares a code: nothing of
+        // this sender is collected.
         UpdateRejected::Spent { .. } | UpdateRejected::NotCollected { .. } => {
             ProblemCode::NotCollected
         }
@@ -37,10 +39,10 @@ impl From<StoreError> for Refusal {
             StoreError::TokenExpired => ProblemCode::TokenExpired,
             StoreError::TokenUsed => ProblemCode::TokenUsed,
             StoreError::KeyTaken { .. } => ProblemCode::Conflict,
-            // Paths and what the disk says are the operator's.
+            // Paths and errors of the disk are for the operator only.
             _ => {
-                tracing::error!("a request found the store out of order: {error}");
-                let message = "the coordinator cannot use its store at present; try again later";
+                tracing::error!("a request cannot use the store: {error}");
+                let message = "the coordinator cannot use its store now; try again later";
                 return Self::new(ProblemCode::Unavailable, message);
             }
         };

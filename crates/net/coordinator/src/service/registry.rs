@@ -1,12 +1,12 @@
-//! Studies and agents in memory.
+//! Studies and agents, cached in memory.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use fedbo_transport::LinkError;
-use fedbo_wire::PublicKey;
+use fedbo_wire::{PublicKey, StudyState};
 
-use super::Shared;
+use super::{Deliveries, Shared};
 use crate::attendance::Attendance;
 use crate::host::Host;
 use crate::intake::IntakeError;
@@ -16,11 +16,13 @@ use crate::store::{StoreError, StudyKey};
 use crate::study::Study;
 use crate::sum::SumIntake;
 
-/// Studies and agents, as of a moment.
+/// Snapshot of studies and agents.
 #[derive(Default)]
 pub(crate) struct Registry {
     pub(crate) generation: u64,
     pub(crate) studies: BTreeMap<String, Arc<Served>>,
+    /// Reasons why studies cannot be served, by study.
+    unserved: BTreeMap<String, String>,
 }
 
 /// A study with its agents and its thread.
@@ -28,19 +30,20 @@ pub(crate) struct Served {
     pub(crate) study: Arc<Study>,
     pub(crate) host: Arc<Mutex<Host>>,
     pub(crate) published: tokio::sync::watch::Receiver<Arc<crate::published::Published>>,
-    /// The intake of vectors that any replica may take; none where vectors go to the thread.
+    /// Intake of vectors that any replica may take. `None` if vectors go to the thread.
     pub(crate) intake: Option<Arc<crate::intake::Intake>>,
-    /// The intake of vectors that two servers sum.
+    /// Intake of vectors for a secure sum.
     pub(crate) sum: Option<Arc<SumIntake>>,
-    /// The intake of vectors at this shard.
+    /// Intake of vectors at this shard.
     pub(crate) shards: Option<Arc<ShardIntake>>,
     pub(crate) attendance: Arc<Attendance>,
-    /// Slot and whether it is revoked, by key.
+    pub(crate) deliveries: Arc<Deliveries>,
+    /// Slot of each key, and whether the slot is revoked.
     agents: HashMap<PublicKey, (u32, bool)>,
 }
 
 impl Served {
-    /// The slot of a key, and whether it is revoked.
+    /// Returns the slot of a key, and whether it is revoked.
     pub(crate) fn slot(&self, key: &PublicKey) -> Option<(u32, bool)> {
         self.agents.get(key).copied()
     }
@@ -51,9 +54,25 @@ impl Served {
 }
 
 impl Registry {
-    /// Reads the store; threads of studies that are known go on.
+    /// Lists the studies that cannot continue, one per line with the reason. Empty if there are
+    /// none. Studies that the operator has paused are not listed.
+    pub(super) fn standing_still(&self) -> String {
+        let still = self.studies.iter().filter_map(|(name, served)| {
+            let published = served.published.borrow();
+            let error = published.error.as_ref()?;
+            (published.state != StudyState::Paused)
+                .then(|| format!("study {name:?} is blocked: {error}\n"))
+        });
+        let unserved = self
+            .unserved
+            .iter()
+            .map(|(name, error)| format!("study {name:?} cannot be served: {error}\n"));
+        still.chain(unserved).collect()
+    }
+
+    /// Rereads the store. Threads of known studies keep running.
     pub(super) fn reread(&self, shared: &Shared, generation: u64) -> Result<Self, StoreError> {
-        let mut studies = BTreeMap::new();
+        let (mut studies, mut unserved) = (BTreeMap::new(), BTreeMap::new());
         for record in shared.store.studies()? {
             let agents = agents(shared, record.key)?;
             let served = match self.studies.get(&record.name) {
@@ -67,6 +86,7 @@ impl Registry {
                         sum: known.sum.clone(),
                         shards: known.shards.clone(),
                         attendance: Arc::clone(&known.attendance),
+                        deliveries: Arc::clone(&known.deliveries),
                         agents,
                     }
                 }
@@ -75,6 +95,7 @@ impl Registry {
                         Ok(study) => Arc::new(study),
                         Err(error) => {
                             tracing::error!(study = %record.name, "cannot be served: {error}");
+                            unserved.insert(record.name, error.to_string());
                             continue;
                         }
                     };
@@ -82,16 +103,18 @@ impl Registry {
                         Ok(sum) => sum,
                         Err(error) => {
                             tracing::error!(study = %record.name, "cannot be served: {error}");
+                            unserved.insert(record.name, error.to_string());
                             continue;
                         }
                     };
                     let shards = ShardIntake::of(&study, &shared.store, &shared.key, shared.lease);
                     let shards = match shards {
                         Ok(shards) => shards,
-                        // Read again soon.
+                        // The registry is reread soon.
                         Err(IntakeError::Store(error)) => return Err(error),
                         Err(error) => {
                             tracing::error!(study = %record.name, "cannot be served: {error}");
+                            unserved.insert(record.name, error.to_string());
                             continue;
                         }
                     };
@@ -107,12 +130,14 @@ impl Registry {
                     let host = match host {
                         Ok(host) => host,
                         Err(error) => {
-                            tracing::error!(study = %record.name, "no thread can be started: {error}");
+                            tracing::error!(study = %record.name, "cannot start a thread: {error}");
+                            unserved.insert(record.name, format!("cannot start a thread: {error}"));
                             continue;
                         }
                     };
                     Served {
                         attendance: Arc::new(Attendance::new(study.n_slots)),
+                        deliveries: Arc::default(),
                         study,
                         published: host.published.clone(),
                         intake: host.intake.clone(),
@@ -125,11 +150,11 @@ impl Registry {
             };
             studies.insert(record.name, Arc::new(served));
         }
-        Ok(Self { generation, studies })
+        Ok(Self { generation, studies, unserved })
     }
 }
 
-/// The intake of a study that two servers sum.
+/// Returns the intake of a study with a secure sum.
 fn sum(shared: &Shared, study: &Study) -> Result<Option<Arc<SumIntake>>, LinkError> {
     let Some(sum) = study.sum.clone() else {
         return Ok(None);

@@ -1,4 +1,4 @@
-//! Requests of agents: who signed them, and for which study.
+//! Requests of agents: their signatures and their studies.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use fedbo_transport::{
     Clock as _, Length, Refusal, Signed, SystemClock, claimed_signature, read_authorized,
     read_signed,
 };
-use fedbo_wire::{ProblemCode, RequestSignature};
+use fedbo_wire::{ProblemCode, PublicKey, RequestSignature};
 use hyper::HeaderMap;
 use hyper::body::Bytes;
 
@@ -18,10 +18,11 @@ use super::registry::Served;
 pub(crate) struct OfAgent {
     pub(crate) served: Arc<Served>,
     pub(crate) slot: u32,
+    pub(crate) key: PublicKey,
     pub(crate) body: Bytes,
 }
 
-/// Reads a request of a key that may be unknown.
+/// Reads a signed request. The key may be unknown.
 pub(crate) async fn signed(
     shared: &Shared,
     request: Request,
@@ -32,8 +33,26 @@ pub(crate) async fn signed(
     read_signed(request, (signature, to), length, shared.body_patience).await
 }
 
-/// Reads a request of an agent of this study. Who is not on the roster is refused before the body is read.
+/// Reads a request of an agent of this study, and takes its counter (INV-28).
+///
+/// A key that is not on the roster is refused before the body is read.
 pub(crate) async fn of_agent(
+    shared: &Arc<Shared>,
+    study: &str,
+    request: Request,
+    length: impl FnOnce(&Served) -> Length,
+) -> Result<OfAgent, Refusal> {
+    let signature = signature(request.headers())?;
+    let asked = of_asker(shared, study, request, length).await?;
+    shared.counting.take(asked.served.study.key, asked.slot, &signature).await?;
+    Ok(asked)
+}
+
+/// Reads a request of an agent of this study without checking its counter.
+///
+/// For requests that change nothing: an agent may ask for the state of the study, and whether the
+/// agent itself is behind.
+pub(crate) async fn of_asker(
     shared: &Arc<Shared>,
     study: &str,
     request: Request,
@@ -46,7 +65,7 @@ pub(crate) async fn of_agent(
         Some((served, slot, is_revoked))
     };
     let found = match known() {
-        // Another replica may have enrolled it a moment ago.
+        // Another replica may have enrolled the agent a moment ago.
         None => {
             shared.refresh().await?;
             known()
@@ -55,15 +74,16 @@ pub(crate) async fn of_agent(
     };
     let (served, slot, is_revoked) = found.ok_or_else(unknown_agent)?;
     if is_revoked {
-        let message = "your key was taken off the roster; ask the operator for a new token";
+        let message = "your key was removed from the roster; ask the operator for a new token";
         return Err(Refusal::new(ProblemCode::Revoked, message));
     }
     let length = length(&served);
+    let key = signature.key;
     let signature = (signature, shared.key.public());
     let Signed { body, .. } =
         read_authorized(request, signature, length, shared.body_patience).await?;
     served.attendance.heard(slot);
-    Ok(OfAgent { served, slot, body })
+    Ok(OfAgent { served, slot, key, body })
 }
 
 /// Reads a request of an agent of this study, or of the helper that its configuration names.
@@ -79,14 +99,14 @@ pub(crate) async fn of_member(
         helper == Some(signature.key)
     });
     let Some(served) = of_helper else {
-        return Ok(of_agent(shared, study, request, |_| Length::Empty).await?.served);
+        return Ok(of_asker(shared, study, request, |_| Length::Empty).await?.served);
     };
     let signature = (signature, shared.key.public());
     read_authorized(request, signature, Length::Empty, shared.body_patience).await?;
     Ok(served)
 }
 
-/// The refusal of an agent that is on no roster. It does not reveal which studies there are.
+/// Refusal of an agent that is on no roster. It does not reveal which studies exist.
 pub(crate) fn unknown_agent() -> Refusal {
     let message =
         "there is no such study, or your key has no slot in it; enrol with a token of its operator";
@@ -94,7 +114,7 @@ pub(crate) fn unknown_agent() -> Refusal {
 }
 
 /// Returns the unverified signature of a request of our version, if its time is near this machine's.
-fn signature(headers: &HeaderMap) -> Result<RequestSignature, Refusal> {
+pub(super) fn signature(headers: &HeaderMap) -> Result<RequestSignature, Refusal> {
     let signature = claimed_signature(headers)?;
     signature
         .check_time(SystemClock.now_ms())

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use axum::Router;
-use axum::extract::{MatchedPath, Path, Query, Request, State};
+use axum::extract::{MatchedPath, Path, Query, RawQuery, Request, State};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post, put};
@@ -12,27 +12,29 @@ use fedbo_failpoints::pass;
 use fedbo_transport::{Clock as _, Length, Refusal, SystemClock, check_version, json, of_type};
 use fedbo_wire::{
     Accepted, AcceptedStatus, CoordinatorProof, Digest, EnrolRequest, Enrolled, HEADER_CONFIG,
-    HEADER_SIGNATURE, JSON_REQUEST_BYTES_MAX, ProblemCode, RotateRequest, StudyStatus,
+    HEADER_SIGNATURE, HEADER_SLOT, JSON_REQUEST_BYTES_MAX, ProblemCode, PublicKey, RotateRequest,
+    Signature, StudyStatus, config_digest, sign_config,
 };
 use hyper::StatusCode;
 use hyper::header::HeaderValue;
 
-use super::request::{of_agent, of_member, signed, unknown_agent};
+use super::accounts::account;
+use super::request::{of_asker, of_member, signature, signed, unknown_agent};
 use super::{OPENAPI, Shared, handouts, uploads};
 use crate::spans::{self, Instrument as _, Span};
 
-/// The parties that an address is for.
+/// Parties that an address serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Audience {
-    /// Agents alone.
+    /// Agents only.
     Agents,
-    /// The operator alone.
+    /// The operator only.
     Operator,
-    /// Both, where nothing but this machine or a proxy asks.
+    /// Both, if only this machine or a proxy can reach the address.
     Everybody,
 }
 
-/// The routes of an audience.
+/// Returns the routes for an audience.
 pub(crate) fn router(shared: Arc<Shared>, audience: Audience) -> Router {
     let mut routes = Router::new();
     if audience != Audience::Agents {
@@ -59,6 +61,7 @@ fn for_agents() -> Router<Arc<Shared>> {
     Router::new()
         .route("/v1/openapi.json", get(openapi))
         .route("/v1/coordinator", get(proof))
+        .route("/v1/offer", post(offer))
         .route("/v1/enrol", post(enrol))
         .route("/v1/studies/{study}", get(status))
         .route("/v1/studies/{study}/config", get(config))
@@ -67,13 +70,14 @@ fn for_agents() -> Router<Arc<Shared>> {
         .route("/v1/studies/{study}/rounds/{round}/slots/{slot}", put(uploads::put))
 }
 
-/// Routes as metrics name them; anything else is one.
-const ROUTES: [&str; 11] = [
+/// Names of routes in metrics. All others share one name.
+const ROUTES: [&str; 12] = [
     "/healthz",
     "/readyz",
     "/metrics",
     "/v1/openapi.json",
     "/v1/coordinator",
+    "/v1/offer",
     "/v1/enrol",
     "/v1/studies/{study}",
     "/v1/studies/{study}/config",
@@ -82,7 +86,7 @@ const ROUTES: [&str; 11] = [
     "/v1/studies/{study}/rounds/{round}/slots/{slot}",
 ];
 
-/// Counts and times requests. Refusals of the framework itself get our form.
+/// Counts and times requests, and converts refusals of the framework to our format.
 async fn observe(State(shared): State<Arc<Shared>>, request: Request, next: Next) -> Response {
     let since = Instant::now();
     let matched = request.extensions().get::<MatchedPath>();
@@ -100,9 +104,9 @@ async fn observe(State(shared): State<Arc<Shared>>, request: Request, next: Next
     let status = response.status();
     let is_ours = response.headers().contains_key(fedbo_wire::HEADER_PROTOCOL);
     if status.is_client_error() && !is_ours {
-        // A path or query that does not parse.
+        // A path or query that cannot be parsed.
         let message =
-            "a number in the path or the query cannot be read, or a key of the query is unknown";
+            "the path or the query contains an invalid number, or the query has an unknown key";
         response = Refusal::new(ProblemCode::BadRequest, message).into_response();
     }
     spans::answered(&span, response.status().as_u16());
@@ -121,23 +125,33 @@ async fn method() -> Refusal {
     Refusal::new(ProblemCode::Method, message)
 }
 
-/// `GET /healthz`: the process answers.
+/// `GET /healthz`: returns 200 if the process answers.
 async fn healthz() -> Response {
     of_type("text/plain; charset=utf-8", "ok\n")
 }
 
-/// `GET /readyz`: the store answers.
-async fn readyz(State(shared): State<Arc<Shared>>) -> Response {
+/// Query of `/readyz` that ignores studies.
+///
+/// For a load balancer, which sends requests elsewhere unless the answer is 200: one study that
+/// cannot continue must not take the others off the network.
+const STORE_ALONE: &str = "scope=store";
+
+/// `GET /readyz`: checks that the store answers and that no study that should run is stalled. With
+/// `?scope=store`, checks the store only.
+async fn readyz(State(shared): State<Arc<Shared>>, RawQuery(query): RawQuery) -> Response {
     let store = Arc::clone(&shared.store);
     let read = tokio::task::spawn_blocking(move || store.now_ms()).await;
-    match read {
-        Ok(Ok(_)) => of_type("text/plain; charset=utf-8", "ready\n"),
-        _ => {
-            let mut response = of_type("text/plain; charset=utf-8", "the store does not answer\n");
-            *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
-            response
-        }
+    let text = match read {
+        Ok(Ok(_)) if query.as_deref() == Some(STORE_ALONE) => String::new(),
+        Ok(Ok(_)) => shared.registry().standing_still(),
+        _ => "the store does not respond\n".to_owned(),
+    };
+    if text.is_empty() {
+        return of_type("text/plain; charset=utf-8", "ready\n");
     }
+    let mut response = of_type("text/plain; charset=utf-8", text);
+    *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
+    response
 }
 
 /// `GET /metrics`
@@ -154,11 +168,11 @@ async fn openapi() -> Response {
 #[derive(serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ChallengeQuery {
-    /// 32 bytes that the asker has drawn.
+    /// 32 random bytes from the requester.
     challenge: Digest,
 }
 
-/// `GET /v1/coordinator`: who this is, for anybody who is about to send something.
+/// `GET /v1/coordinator`: proves the coordinator's identity to a party before it sends anything.
 async fn proof(
     State(shared): State<Arc<Shared>>,
     Query(ChallengeQuery { challenge }): Query<ChallengeQuery>,
@@ -168,22 +182,40 @@ async fn proof(
     Ok(json(&CoordinatorProof::new(&shared.key, &challenge)))
 }
 
-/// `POST /v1/enrol`
-async fn enrol(State(shared): State<Arc<Shared>>, request: Request) -> Result<Response, Refusal> {
-    let asked = signed(&shared, request, Length::AtMost(JSON_REQUEST_BYTES_MAX)).await?;
+/// Reads a request of a token's holder, and verifies its proof of the token.
+async fn of_token(shared: &Shared, request: Request) -> Result<(EnrolRequest, PublicKey), Refusal> {
+    let asked = signed(shared, request, Length::AtMost(JSON_REQUEST_BYTES_MAX)).await?;
     let body: EnrolRequest = parse(&asked.body)?;
     body.verify(&asked.key, &shared.key.public())
         .map_err(|error| Refusal::new(ProblemCode::BadSignature, format!("proof: {error}")))?;
-    let (store, key) = (Arc::clone(&shared.store), asked.key);
+    Ok((body, asked.key))
+}
+
+/// `POST /v1/offer`: returns the configuration and slot that a token is for, and changes nothing.
+async fn offer(State(shared): State<Arc<Shared>>, request: Request) -> Result<Response, Refusal> {
+    let (body, key) = of_token(&shared, request).await?;
+    let store = Arc::clone(&shared.store);
+    let offered = blocking(move || store.offer(&body.token, &body.config, &key)).await??;
+    let text = offered.study.config;
+    let signature = sign_config(&shared.key, text.as_bytes());
+    let mut response = signed_config(&text, &config_digest(text.as_bytes()), &signature)?;
+    response.headers_mut().insert(HEADER_SLOT, HeaderValue::from(offered.slot));
+    Ok(response)
+}
+
+/// `POST /v1/enrol`
+async fn enrol(State(shared): State<Arc<Shared>>, request: Request) -> Result<Response, Refusal> {
+    let (body, key) = of_token(&shared, request).await?;
+    let store = Arc::clone(&shared.store);
     let enrolment = blocking(move || store.enrol(&body.token, &body.config, &key)).await??;
     pass("coordinator: an agent is enrolled");
-    // Known from now on, not from the next look at the store on.
+    // Makes the agent known now, not at the next check of the store.
     shared.refresh().await?;
     Ok(json(&Enrolled {
         study: enrolment.study.name,
         slot: enrolment.slot,
         agent: enrolment.agent,
-        config: fedbo_wire::config_digest(enrolment.study.config.as_bytes()),
+        config: config_digest(enrolment.study.config.as_bytes()),
         coordinator: shared.key.public(),
     }))
 }
@@ -196,16 +228,25 @@ async fn config(
 ) -> Result<Response, Refusal> {
     let served = of_member(&shared, &study, request).await?;
     let study = &served.study;
-    let mut response = of_type("application/toml", study.config.clone());
+    signed_config(&study.config, &study.digest, &study.signature)
+}
+
+/// Returns an answer with a configuration that the coordinator has signed.
+fn signed_config(
+    config: &str,
+    digest: &Digest,
+    signature: &Signature,
+) -> Result<Response, Refusal> {
+    let mut response = of_type("application/toml", config.to_owned());
     let headers = response.headers_mut();
     let text = |text: String| {
         HeaderValue::from_str(&text).map_err(|_| {
-            let message = "the coordinator met a defect of its own; its log says more";
+            let message = "internal error of the coordinator; its log has the details";
             Refusal::new(ProblemCode::Internal, message)
         })
     };
-    headers.insert(HEADER_CONFIG, text(study.digest.to_string())?);
-    headers.insert(HEADER_SIGNATURE, text(study.signature.to_string())?);
+    headers.insert(HEADER_CONFIG, text(digest.to_string())?);
+    headers.insert(HEADER_SIGNATURE, text(signature.to_string())?);
     Ok(response)
 }
 
@@ -215,7 +256,9 @@ async fn status(
     Path(study): Path<String>,
     request: Request,
 ) -> Result<Response, Refusal> {
-    let asked = of_agent(&shared, &study, request, |_| Length::Empty).await?;
+    let asked = of_asker(&shared, &study, request, |_| Length::Empty).await?;
+    let (of_whom, key) = (Arc::clone(&shared), asked.key);
+    let account = blocking(move || account(&of_whom, key)).await??;
     let study = &asked.served.study;
     let now = Arc::clone(&asked.served.published.borrow());
     Ok(json(&StudyStatus {
@@ -230,6 +273,8 @@ async fn status(
         },
         time_ms: SystemClock.now_ms(),
         elapsed_ms: now.elapsed_ms(),
+        round_key: now.round_key,
+        account,
     }))
 }
 
@@ -239,7 +284,8 @@ async fn rotate(
     Path(study): Path<String>,
     request: Request,
 ) -> Result<Response, Refusal> {
-    // The key may be the one that was replaced: the answer was lost, and the request comes again.
+    // The key may have been replaced already, if the answer was lost and the request is repeated.
+    let signature = signature(request.headers())?;
     let asked = signed(&shared, request, Length::AtMost(JSON_REQUEST_BYTES_MAX)).await?;
     let body: RotateRequest = parse(&asked.body)?;
     let served = shared.registry().studies.get(&study).cloned();
@@ -249,6 +295,7 @@ async fn rotate(
     let slot = slot.ok_or_else(unknown_agent)?;
     body.verify(&study, slot, &old)
         .map_err(|error| Refusal::new(ProblemCode::BadSignature, format!("proof: {error}")))?;
+    shared.counting.take(key, slot, &signature).await?;
     let (store, new) = (Arc::clone(&shared.store), body.key);
     blocking(move || store.rotate(key, slot, &old, &new)).await??;
     shared.refresh().await?;
@@ -264,8 +311,8 @@ async fn blocking<R: Send + 'static>(
     act: impl FnOnce() -> R + Send + 'static,
 ) -> Result<R, Refusal> {
     tokio::task::spawn_blocking(act).await.map_err(|error| {
-        tracing::error!("a request met a defect: {error}");
-        let message = "the coordinator met a defect of its own; its log says more";
+        tracing::error!("internal error in a request: {error}");
+        let message = "internal error of the coordinator; its log has the details";
         Refusal::new(ProblemCode::Internal, message)
     })
 }

@@ -1,4 +1,4 @@
-//! Vectors on their way in.
+//! Uploads of vectors.
 
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ pub(super) async fn put(
     let exactly = |served: &Served| Length::Exactly(served.study.upload_bytes());
     let asked = of_agent(&shared, &study, request, exactly).await?;
     if asked.slot != slot {
-        let message = format!("slot {slot} is not yours, which is {}", asked.slot);
+        let message = format!("slot {slot} is not yours; yours is {}", asked.slot);
         return Err(Refusal::new(ProblemCode::NotYourSlot, message));
     }
     let served = asked.served;
@@ -58,7 +58,7 @@ pub(super) async fn put(
         return Ok(answer);
     }
     let busy = || {
-        let message = "too many requests wait for this study; try again shortly";
+        let message = "too many requests are waiting for this study; try again shortly";
         Refusal::new(ProblemCode::Busy, message)
     };
     let answered = served.with_host(|host| host.upload(update)).map_err(|_| busy())?;
@@ -70,13 +70,13 @@ pub(super) async fn put(
         Ok(UploadAnswer::Refused(rejected)) => Err(refusal::of_update(&rejected)),
         Ok(UploadAnswer::Closed) | Err(_) => {
             check_state(&served, round)?;
-            let message = "the study's rounds are not played at present; try again later";
+            let message = "the study's rounds are not running now; try again later";
             Err(Refusal::new(ProblemCode::Unavailable, message))
         }
     }
 }
 
-/// Checks that a body is for the slot and round of its path, under the study's configuration.
+/// Checks that a body matches the slot and round of its path, and the study's configuration.
 fn check_place(
     served: &Served,
     (found_slot, found_round, config): (u32, u64, Digest),
@@ -90,7 +90,7 @@ fn check_place(
     }
     if config != served.study.digest {
         let message = format!(
-            "the upload was made under configuration {config}, the study's is {}; read it again, or enrol anew",
+            "the upload was made under configuration {config}, the study's is {}; read it again, or enrol again",
             served.study.digest
         );
         return Err(Refusal::new(ProblemCode::WrongConfig, message));
@@ -98,7 +98,8 @@ fn check_place(
     Ok(())
 }
 
-/// Takes shares of a vector: opened, and verified together with the helper.
+/// Takes the shares of a vector: opens the leader's share, and verifies it together with the
+/// helper.
 async fn put_sealed(
     served: &Served,
     sum: Arc<SumIntake>,
@@ -120,8 +121,9 @@ async fn put_sealed(
             Err(refusal::of_update(&rejected))
         }
         Ok(Err(NotVerified::Report(refused))) => {
-            tracing::warn!(study = %served.study.name, slot, round, "an upload is not counted: {refused}");
-            // Its sender goes on: of the two servers one could say so of any upload.
+            tracing::warn!(study = %served.study.name, slot, round, "an upload was not counted: {refused}");
+            // The sender continues after `NotCollected`. Either server alone could claim an invalid
+            // proof of any upload.
             let code = match refused {
                 ReportRefused::Proof => ProblemCode::NotCollected,
                 _ => ProblemCode::BadRequest,
@@ -133,31 +135,32 @@ async fn put_sealed(
             Err(Refusal::new(ProblemCode::Unavailable, twice.to_string()))
         }
         Ok(Err(NotVerified::Helper(error))) => {
-            tracing::warn!(study = %served.study.name, round, "the helper cannot be asked: {error}");
-            let message = "the study's helper cannot be asked at present; try again later";
+            tracing::warn!(study = %served.study.name, round, "cannot ask the helper: {error}");
+            let message = "the coordinator cannot reach the study's helper now; try again later";
             Err(Refusal::new(ProblemCode::Unavailable, message))
         }
         Err(_) => {
-            tracing::error!("an upload met a defect");
-            let message = "the coordinator met a defect of its own; its log says more";
+            tracing::error!("internal error in an upload");
+            let message = "internal error of the coordinator; its log has the details";
             Err(Refusal::new(ProblemCode::Internal, message))
         }
     }
 }
 
-/// Bytes of a vector that are overwritten when they go (INV-16). What the network and TLS buffered of them is out of reach.
+/// Bytes of a vector, overwritten on drop (INV-16). Copies in buffers of the network and TLS are
+/// out of reach.
 struct Cleared(Bytes);
 
 impl Drop for Cleared {
     fn drop(&mut self) {
-        // Nobody else has a part of them.
+        // The bytes are not shared, so this succeeds.
         if let Ok(mut bytes) = std::mem::take(&mut self.0).try_into_mut() {
             bytes.as_mut().zeroize();
         }
     }
 }
 
-/// Leaves a vector for the replica that plays the round: it is stored when this answers.
+/// Stores a vector for the replica that leads the study. The vector is stored when this returns.
 async fn post(
     served: &Served,
     intake: Arc<Intake>,
@@ -166,34 +169,35 @@ async fn post(
     let round = update.round;
     let posted = tokio::task::spawn_blocking(move || intake.post(&update)).await;
     let unavailable = || {
-        let message = "the coordinator cannot use its store at present; try again later";
+        let message = "the coordinator cannot use its store now; try again later";
         Refusal::new(ProblemCode::Unavailable, message)
     };
     match posted {
         Ok(Ok(Ok(()))) => Ok(accepted()),
         Ok(Ok(Err(not_taken))) => Err(refused(served, round, &not_taken)),
         Ok(Err(error)) => {
-            tracing::error!("an upload could not be stored: {error}");
+            tracing::error!("cannot store an upload: {error}");
             Err(unavailable())
         }
         Err(_) => {
-            // Not with the text of the panic: this code sees a vector (INV-4).
-            tracing::error!("an upload met a defect");
-            let message = "the coordinator met a defect of its own; its log says more";
+            // Without the text of the panic, since this code handles a vector (INV-4).
+            tracing::error!("internal error in an upload");
+            let message = "internal error of the coordinator; its log has the details";
             Err(Refusal::new(ProblemCode::Internal, message))
         }
     }
 }
 
-/// The refusal of a vector. A study that ended or was paused meanwhile says so.
+/// Returns the refusal of a vector. If the study ended or was paused meanwhile, the refusal says
+/// so.
 fn refused(served: &Served, round: u64, not_taken: &NotTaken) -> Refusal {
     match not_taken {
         NotTaken::BeforeTheFirst => {
             let message = "the round is about to begin; send this again in a moment";
             Refusal::new(ProblemCode::Early, message)
         }
-        NotTaken::Away => {
-            let message = "the coordinator cannot use its store at present; try again later";
+        NotTaken::StoreUnreachable => {
+            let message = "the coordinator cannot use its store now; try again later";
             Refusal::new(ProblemCode::Unavailable, message)
         }
         NotTaken::Rejected(rejected) => match check_state(served, round) {
@@ -216,13 +220,13 @@ fn check_state(served: &Served, round: u64) -> Result<(), Refusal> {
         StudyState::Running => return Ok(()),
         StudyState::Waiting => (
             ProblemCode::NotStarted,
-            "the study has not begun; it waits for its agents, or for its operator",
+            "the study has not started; it is waiting for its agents or its operator",
         ),
-        // It will be over when the study goes on, too.
+        // The round stays over when the study resumes.
         StudyState::Paused if round < current => (ProblemCode::Late, "the round is over"),
         StudyState::Paused => (
             ProblemCode::Paused,
-            "the operator has paused the study; the upload will be asked for again when it goes on",
+            "the operator has paused the study; the upload will be requested again when it resumes",
         ),
         StudyState::Finished => (ProblemCode::Finished, "the study is over"),
     };

@@ -1,4 +1,4 @@
-//! The vectors of a study at one shard, and what the leader makes of all shards' sums.
+//! The vectors of a study at one shard, and the leader's handling of all shards' sums.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -19,15 +19,17 @@ use crate::store::{
 };
 use crate::study::Study;
 
-/// The longest interval at which a shard reports what it has; a quarter of the lease if that is shorter.
+/// Maximum interval between reports of a shard. A quarter of the lease if that is shorter.
 const REPORT: Duration = Duration::from_secs(1);
-/// A shard that has not reported for so many milliseconds counts as gone when agents ask whether their vector is there: one that is sent again in
-/// vain does no harm.
+/// Milliseconds without a report after which a shard counts as gone for agents that ask for their
+/// vector. Sending a vector again in vain does no harm.
 const MISSED_MS: u64 = 4_000;
-/// The time after which a delivery is known at every shard.
+/// Time after which a delivery is known at every shard.
 pub(crate) const KNOWN: Duration = Duration::from_secs(3);
 
-/// The intake of a study at one shard. Requests of agents leave vectors here; the study's thread reports and adds up.
+/// Intake of a study at one shard.
+///
+/// Requests of agents leave vectors here. The study's thread reports and adds them up.
 pub(crate) struct ShardIntake {
     study: Arc<Study>,
     store: Arc<dyn Store>,
@@ -37,44 +39,45 @@ pub(crate) struct ShardIntake {
     shard: ShardId,
     lease: Duration,
     state: Mutex<State>,
-    /// The sums of shards that the leader has read, until the round closes.
+    /// Sums of shards that the leader has read, until the round closes.
     sums: Mutex<(u64, Vec<PartialSum>)>,
 }
 
-/// The progress of a round at this shard.
+/// Progress of a round at this shard.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Stage {
-    /// It takes vectors.
+    /// The shard takes vectors.
     Open,
-    /// It takes none, and waits to hear which count.
+    /// The shard takes no more vectors, and waits for the leader to choose those that count.
     Shut,
-    /// Its sum is handed in.
+    /// The sum is handed in.
     HandedIn,
 }
 
 #[derive(Default)]
 struct State {
-    /// The round that this shard takes part in.
+    /// Round that this shard takes part in.
     played: Option<Played>,
-    /// The newest round that the store was seen to be in, and whether it takes vectors.
+    /// Newest round seen in the store, and whether it takes vectors.
     seen: Option<(u64, bool)>,
-    /// The slots of the round before that are known to have delivered: they are told so when they ask again (INV-6).
+    /// Slots that are known to have delivered in the previous round. Their repeats get the same
+    /// answer (INV-6).
     before: Option<(u64, SlotSet)>,
 }
 
 struct Played {
     opening: Opening,
     stage: Stage,
-    /// Shared only while they are read, when none is added any more.
+    /// Shared only while vectors are read, when no more are added.
     vectors: Arc<PartCollecting>,
     own: SlotSet,
-    /// Slots of which another shard has a vector.
+    /// Slots for which another shard has a vector.
     others: SlotSet,
     reported: Option<Instant>,
 }
 
 impl ShardIntake {
-    /// None where the study does not ask for shards, or one process takes all vectors.
+    /// Returns `None` if the study does not ask for shards, or one process takes all vectors.
     ///
     /// # Errors
     /// If the store cannot be written, or the system has no randomness.
@@ -93,7 +96,7 @@ impl ShardIntake {
         shards.prepare_shards()?;
         let ReleaseMechanism::Lattice(mechanism) = releases.mechanism(study.federation.own_arm())
         else {
-            return Ok(None); // the file's check lets no other have shards
+            return Ok(None); // the file's check allows no other mechanism
         };
         let mut drawn = [0; 8];
         getrandom::fill(&mut drawn).map_err(|_| SealError::Randomness)?;
@@ -111,7 +114,7 @@ impl ShardIntake {
     }
 
     fn shards(&self) -> Result<&PostgresStore, StoreError> {
-        // Asked before this was made; a store does not change its kind.
+        // `ShardIntake::of` has checked this, and a store does not change its kind.
         self.store.shared().ok_or(StoreError::Superseded)
     }
 
@@ -128,8 +131,11 @@ impl ShardIntake {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes a vector, unread. It counts once the round is over, unless this process ends before. It is refused for public reasons alone (INV-4,
-    /// INV-5); that of a slot that is in as many releases as it may be is taken, and not counted.
+    /// Takes a vector without reading it. It counts once the round is over, unless this process
+    /// ends before.
+    ///
+    /// Refuses for public reasons only (INV-4, INV-5). A vector of a slot that has been in the
+    /// maximum number of releases is taken, but not counted.
     pub(crate) fn post(&self, update: &AgentUpdate) -> Result<(), NotTaken> {
         let AgentUpdate { sender, round, map, ref weights } = *update;
         self.check(sender, map, weights.len())?;
@@ -154,9 +160,9 @@ impl ShardIntake {
         if played.stage != Stage::Open {
             return Err(UpdateRejected::Late { sender, round }.into());
         }
-        // Nobody may know of it any more, as where the database cannot be reached.
+        // Others may consider this shard gone, for example if it cannot reach the database.
         if played.reported.is_none_or(|at| at.elapsed() > self.lease / 2) {
-            return Err(NotTaken::Away);
+            return Err(NotTaken::StoreUnreachable);
         }
         match Arc::get_mut(&mut played.vectors).map(|vectors| vectors.receive(sender, weights)) {
             Some(Ok(())) => played.own.insert(sender),
@@ -166,7 +172,7 @@ impl ShardIntake {
         Ok(())
     }
 
-    /// The refusal of a round that is not the one that is played.
+    /// Returns the refusal of a round that is not the current one.
     fn past(&self, sender: u32, round: u64, current: u64, is_open: bool) -> NotTaken {
         if round > current {
             return UpdateRejected::Early { sender, round, current }.into();
@@ -174,7 +180,7 @@ impl ShardIntake {
         if !self.study.collects(round) {
             return UpdateRejected::NotCollected { sender, round }.into();
         }
-        // It has begun, and this shard is about to take part in it.
+        // The round has begun, and this shard is about to take part in it.
         if round == current && is_open {
             return NotTaken::BeforeTheFirst;
         }
@@ -196,7 +202,7 @@ impl ShardIntake {
         Ok(())
     }
 
-    /// Returns true if a vector that an agent delivered is at no shard that is alive.
+    /// Returns true if a vector that an agent delivered is at no live shard.
     pub(crate) fn awaits(&self, slot: u32, round: u64) -> bool {
         let state = self.state();
         let played = state.played.as_ref().filter(|played| played.opening.round == round);
@@ -205,25 +211,27 @@ impl ShardIntake {
         })
     }
 
-    /// Ends this shard's part. Where that cannot be said, it counts as gone after a lease.
+    /// Ends this shard's part. If the store cannot be reached, the shard counts as gone after a
+    /// lease.
     pub(crate) fn leave(&self) -> Result<(), StoreError> {
         self.state().played = None;
         self.shards()?.leave(self.study.key, self.shard)
     }
 
-    /// Does what is due at this shard: takes part in the round, reports, adds up. Called by the study's thread now and then.
+    /// Runs the tasks that are due at this shard: joins the round, reports, and adds up. The
+    /// study's thread calls this at intervals.
     pub(crate) fn tend(&self) -> Result<(), IntakeError> {
         let shards = self.shards()?;
         let view = shards.view(self.study.key, self.shard, self.lease_ms().min(MISSED_MS))?;
         self.follow(&view);
-        let standing = self.standing().filter(|(opening, ..)| view.opening == Some(*opening));
-        let Some((opening, stage, reported)) = standing else {
+        let progress = self.progress().filter(|(opening, ..)| view.opening == Some(*opening));
+        let Some((opening, stage, reported)) = progress else {
             return self.take_part(&view, shards);
         };
         let is_due = reported.is_none_or(|at| at.elapsed() >= REPORT.min(self.lease / 4));
         match stage {
             Stage::Open if !view.is_open => {
-                // From here on nothing is added to what is reported.
+                // From here on, the set of reported slots is final.
                 self.change(opening, |played| played.stage = Stage::Shut);
                 self.report(shards, opening, true)
             }
@@ -237,7 +245,7 @@ impl ShardIntake {
         }
     }
 
-    fn standing(&self) -> Option<(Opening, Stage, Option<Instant>)> {
+    fn progress(&self) -> Option<(Opening, Stage, Option<Instant>)> {
         let state = self.state();
         let played = state.played.as_ref()?;
         Some((played.opening, played.stage, played.reported))
@@ -250,7 +258,7 @@ impl ShardIntake {
         }
     }
 
-    /// Notes what the store says, and forgets vectors whose round is over (INV-16).
+    /// Applies the state of the store, and drops vectors of past rounds (INV-16).
     fn follow(&self, view: &ShardView) {
         let mut others = SlotSet::new(self.study.n_slots);
         for slots in &view.others {
@@ -267,24 +275,24 @@ impl ShardIntake {
             return;
         }
         if view.opening.is_some_and(|opening| opening.round == played.opening.round) {
-            state.played = Some(played); // it begins anew, with the vectors that are here
+            state.played = Some(played); // the round restarts with these vectors
             return;
         }
         let Played { opening, vectors, mut own, others, .. } = played;
         own.add(&others);
         state.before = Some((opening.round, own));
         drop(state);
-        drop(vectors); // which are overwritten, while nobody waits for it
+        drop(vectors); // overwrites the vectors outside the lock
     }
 
-    /// Takes part in a round that is open: from the moment on at which whoever leads knows of this shard.
+    /// Joins an open round. The shard takes vectors only once the leader can see it.
     fn take_part(&self, view: &ShardView, shards: &PostgresStore) -> Result<(), IntakeError> {
         let Some(opening) = view.opening.filter(|_| view.is_open) else {
             return Ok(());
         };
         let known = {
             let mut state = self.state();
-            // Its vectors are still to be counted; it takes none meanwhile.
+            // Its vectors still count, but it takes no new ones until it has joined again.
             if let Some(played) = &mut state.played {
                 played.stage = Stage::Shut;
             }
@@ -303,7 +311,7 @@ impl ShardIntake {
         }
         let round = (opening.round, self.shape(opening.round));
         let Some(vectors) = self.mechanism.begin_part(round, self.study.n_features) else {
-            return Ok(()); // the file's check lets none have coins
+            return Ok(()); // the file's check allows no coins
         };
         let mut state = self.state();
         match &mut state.played {
@@ -353,7 +361,7 @@ impl ShardIntake {
         Ok(())
     }
 
-    /// Reads the vectors that count, adds them up, and leaves the sum for whoever leads.
+    /// Reads the vectors that count, adds them up, and hands in the sum for the leader.
     fn hand_in(
         &self,
         shards: &PostgresStore,
@@ -372,26 +380,27 @@ impl ShardIntake {
         let sum = vectors.add_up(|slot| counts.has(slot));
         drop(vectors);
         pass("coordinator: a shard has added up");
-        let sealed = self.seal.seal_sum(&self.place(self.shard, opening), sum.numbers())?;
+        let place = self.place((self.shard, &counts), opening);
+        let sealed = self.seal.seal_sum(&place, sum.numbers())?;
         shards.hand_in(self.study.key, self.shard, opening, &sealed)?;
         self.change(opening, |played| played.stage = Stage::HandedIn);
         Ok(())
     }
 
-    fn place(&self, shard: ShardId, opening: Opening) -> Place {
+    fn place(&self, (shard, counts): (ShardId, &SlotSet), opening: Opening) -> Place {
         Place {
             config: self.study.digest,
             round: opening.round,
-            owner: Owner::Shard(shard, opening.began_ms),
+            owner: Owner::Shard(shard, opening.began_ms, counts.digest()),
         }
     }
 
-    /// The parts of a round, for whoever leads.
+    /// Returns the parts of a round, for the leader.
     pub(crate) fn parts(&self, opening: Opening) -> Result<Vec<ShardPart>, StoreError> {
         self.shards()?.parts(self.study.key, opening, self.lease_ms())
     }
 
-    /// Says which vectors count at each shard.
+    /// Stores which vectors count at each shard.
     pub(crate) fn choose(
         &self,
         lead: &Lead,
@@ -403,23 +412,24 @@ impl ShardIntake {
         self.shards()?.choose(lead, opening, &counts, self.lease_ms())
     }
 
-    /// Reads a shard's sum and keeps it for the round's end; false if it cannot be used.
+    /// Reads a shard's sum over the vectors that count, and keeps it until the round closes.
+    /// Returns false if the sum is unusable.
     pub(crate) fn keep_sum(
         &self,
         opening: Opening,
         (shard, sealed): (ShardId, &[u8]),
-        n_vectors: usize,
+        counts: &SlotSet,
     ) -> bool {
         let round = (opening.round, self.shape(opening.round));
-        let opened = self.seal.open_sum(&self.place(shard, opening), sealed);
+        let opened = self.seal.open_sum(&self.place((shard, counts), opening), sealed);
         let numbers = match opened {
             Ok(numbers) => Zeroizing::new(numbers),
             Err(error) => {
-                tracing::error!(study = %self.study.name, "a shard's sum cannot be read: {error}");
+                tracing::error!(study = %self.study.name, "cannot read a shard's sum: {error}");
                 return false;
             }
         };
-        match PartialSum::of(&self.mechanism, round, numbers, n_vectors) {
+        match PartialSum::of(&self.mechanism, round, numbers, counts.len()) {
             Ok(sum) => {
                 let mut sums = self.sums.lock().unwrap_or_else(PoisonError::into_inner);
                 if sums.0 != opening.round {
@@ -429,23 +439,23 @@ impl ShardIntake {
                 true
             }
             Err(error) => {
-                tracing::error!(study = %self.study.name, "a shard's sum cannot be used: {error}");
+                tracing::error!(study = %self.study.name, "cannot use a shard's sum: {error}");
                 false
             }
         }
     }
 
-    /// Removes the sums of a round whose release is durable.
+    /// Removes the sums of a round once its release is durable.
     pub(crate) fn forget(&self, lead: &Lead, round: u64) -> Result<(), StoreError> {
         self.shards()?.forget_sums(lead, round)
     }
 
-    /// Forgets sums that were kept for a round that begins anew.
+    /// Drops sums that were kept for a round that restarts.
     pub(crate) fn forget_sums(&self) {
         *self.sums.lock().unwrap_or_else(PoisonError::into_inner) = (0, Vec::new());
     }
 
-    /// The sums of a round.
+    /// Takes the sums of a round.
     pub(crate) fn take_sums(&self, round: u64) -> Vec<PartialSum> {
         let mut sums = self.sums.lock().unwrap_or_else(PoisonError::into_inner);
         match sums.0 == round {

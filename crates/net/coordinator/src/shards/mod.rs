@@ -1,10 +1,12 @@
-//! Sharded sums: every replica keeps the vectors that it takes in memory, and leaves one sum a round for the one that leads.
+//! Sharded sums: every replica keeps its vectors in memory, and passes one sum per round to the
+//! leader.
 //!
-//! While a round is open, each shard reports of which slots it has a vector. When the time has come, the leader shuts the round, waits until
-//! the shards that are alive have said what they have, and says which vectors count: each slot's at one shard. Then each shard reads those,
-//! adds them up, seals the sum and hands it in. Whole numbers commute, so the release is the same bytes however many shards there are. Nothing
-//! is written to the database for an upload. A shard that dies loses its part of the round: its agents are asked again while the round is
-//! open.
+//! While a round is open, each shard reports the slots for which it has a vector. At the deadline,
+//! the leader shuts the round, waits for the final reports of the live shards, and chooses the
+//! vectors that count: for each slot, the vector at one shard. Each shard then reads these, adds
+//! them up, seals the sum and hands it in. Integer addition commutes, so the release has the same
+//! bytes for any number of shards. An upload writes nothing to the database. A shard that dies
+//! loses its part of the round, and its agents are asked again while the round is open.
 
 mod intake;
 mod rounds;

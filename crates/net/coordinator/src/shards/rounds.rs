@@ -1,4 +1,4 @@
-//! A round of the leader, whose vectors shards have added up.
+//! Rounds of a leader with shards, which have added up the vectors.
 
 use std::sync::Arc;
 
@@ -7,7 +7,8 @@ use fedbo_protocol::{Aggregate, LatticeRounds, MechanismFailed, PendingRelease, 
 
 use super::ShardIntake;
 
-/// Rounds with noise from `S`. Sums come from the intake; the machine is fed with the slots that are in them alone.
+/// Rounds with noise from `S`. The intake provides the sums, and the machine receives only their
+/// slots.
 pub(crate) struct ShardRounds<S> {
     lattice: LatticeRounds<S>,
     intake: Arc<ShardIntake>,
@@ -20,14 +21,14 @@ impl<S> ShardRounds<S> {
 }
 
 impl<S: NoiseSource> RoundMechanism for ShardRounds<S> {
-    /// Its number.
+    /// Number of the round.
     type Round = u64;
 
     fn n_slots(&self) -> u32 {
         self.lattice.n_slots()
     }
 
-    /// None travel with a slot.
+    /// Zero, since slots arrive without numbers.
     fn n_features(&self) -> usize {
         0
     }

@@ -1,16 +1,18 @@
-//! Slots of a roster, a bit each.
+//! Sets of slots of a roster, with one bit per slot.
+
+use fedbo_wire::{Digest, digest};
 
 /// A set of slots.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SlotSet(Vec<u8>);
 
 impl SlotSet {
-    /// An empty one for so many slots.
+    /// Returns an empty set for a roster of `n_slots` slots.
     pub(crate) fn new(n_slots: u32) -> Self {
         Self(vec![0; n_slots.div_ceil(8) as usize])
     }
 
-    /// As it was stored; slots beyond the roster are left out.
+    /// Restores a stored set. Ignores slots beyond the roster.
     pub(crate) fn of(mut bytes: Vec<u8>, n_slots: u32) -> Self {
         bytes.resize(n_slots.div_ceil(8) as usize, 0);
         if let (Some(last), rest @ 1..) = (bytes.last_mut(), n_slots % 8) {
@@ -23,7 +25,7 @@ impl SlotSet {
         self.0.get(slot as usize / 8).is_some_and(|byte| byte & (1 << (slot % 8)) != 0)
     }
 
-    /// Adds a slot of the roster.
+    /// Adds a slot. Ignores slots beyond the roster.
     pub(crate) fn insert(&mut self, slot: u32) {
         if let Some(byte) = self.0.get_mut(slot as usize / 8) {
             *byte |= 1 << (slot % 8);
@@ -37,25 +39,30 @@ impl SlotSet {
         }
     }
 
-    /// Takes all slots of another set away.
+    /// Removes all slots of another set.
     pub(crate) fn take_away(&mut self, other: &Self) {
         for (own, other) in self.0.iter_mut().zip(&other.0) {
             *own &= !other;
         }
     }
 
-    /// The number of its slots.
+    /// Returns the number of slots.
     pub(crate) fn len(&self) -> usize {
         self.0.iter().map(|byte| byte.count_ones() as usize).sum()
     }
 
-    /// Its slots in order.
+    /// Iterates over the slots in ascending order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = u32> {
         let n_bits = u32::try_from(8 * self.0.len()).unwrap_or(u32::MAX);
         (0..n_bits).filter(|slot| self.has(*slot))
     }
 
-    /// Bits, the lowest first.
+    /// Returns a digest of the slots. A sum names the slots of its vectors by this digest.
+    pub(crate) fn digest(&self) -> Digest {
+        digest("fedbo slots of a shard, version 1", &[&self.0])
+    }
+
+    /// Returns the bits, lowest first.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.0
     }

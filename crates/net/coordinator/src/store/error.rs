@@ -10,104 +10,104 @@ use super::StudyState;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
-    /// There is no store.
-    #[error("{}: there is no coordinator's store; `fedbo coordinator study create` begins one", path.display())]
+    /// The store does not exist.
+    #[error("{}: there is no coordinator store; create one with `fedbo coordinator study create`", path.display())]
     Absent {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
     },
     /// The file is not a coordinator's store.
     #[error("{}: {message}", path.display())]
     NotAStore {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
         /// A description of the file, and the remedy.
         message: String,
     },
-    /// The layout is of another version.
+    /// The layout has another version.
     #[error("{}: its layout has version {found}, this program reads {expected}; use the fedbo that wrote it", path.display())]
     Version {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// The file's.
+        /// Version of the file.
         found: i64,
-        /// Ours.
+        /// Version that this program reads.
         expected: i64,
     },
-    /// The file or its disk refuses.
+    /// The file or its disk refuses access.
     #[error("{}: {message}", path.display())]
     Refused {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// The system's error message, and the remedy.
+        /// Error message of the system, and the remedy.
         message: String,
     },
     /// The stored data contradict themselves.
     #[error("{}: {message}", path.display())]
     Corrupt {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
         /// The contradiction, and the remedy.
         message: String,
     },
-    /// The name is taken.
+    /// A study with this name exists.
     #[error(
-        "there is a study {name:?} already; its configuration is frozen, so give the new one another name. Tokens that were lost are made anew \
-         with `fedbo coordinator agents token`"
+        "study {name:?} exists already, and its configuration is frozen; give the new study \
+         another name, or replace lost tokens with `fedbo coordinator agents token`"
     )]
     Exists {
-        /// The name.
+        /// Name of the study.
         name: String,
     },
-    /// There is no such study.
+    /// The study does not exist.
     #[error("there is no study {name:?}; `fedbo coordinator study ls` lists them")]
     NoStudy {
-        /// The name.
+        /// Name of the study.
         name: String,
     },
-    /// There is no such slot, or nobody holds it.
+    /// The slot does not exist, or has no agent.
     #[error("there is no agent in slot {slot}")]
     NoSlot {
-        /// The slot.
+        /// Number of the slot.
         slot: u32,
     },
     /// A study's state does not allow the change.
     #[error("the study is {from}, so it cannot become {to}")]
     State {
-        /// The state of the study.
+        /// State of the study.
         from: StudyState,
-        /// The state that was asked for.
+        /// Requested state.
         to: StudyState,
     },
-    /// The coordinator has given out no such token.
+    /// The token is unknown or void.
     #[error(
-        "the token is none of this coordinator's, or is void: a newer one was made for its slot, or the slot was revoked; ask the operator for a new one"
+        "the token is not from this coordinator, or is void: a newer one was made for its slot, or the slot was revoked; ask the operator for a new one"
     )]
     TokenUnknown,
     /// The agent agrees to another configuration than the study's.
     #[error(
-        "the token was made for another configuration than the study's, so nobody takes a slot by it; ask the operator for a new one"
+        "the token was made for another configuration than the study's, so it cannot be used; ask the operator for a new one"
     )]
     OtherConfig,
-    /// The token is too old.
+    /// The token has expired.
     #[error("the token has expired; ask the operator for a new one")]
     TokenExpired,
-    /// Somebody else has enrolled with the token.
+    /// Another agent has enrolled with the token.
     #[error("the token was used already, with another key; ask the operator for a new one")]
     TokenUsed,
-    /// The key has another slot of the study.
-    #[error("this key holds slot {slot} of the study already; one agent has one slot")]
+    /// The key already has another slot of the study.
+    #[error("this key already holds slot {slot} of the study; an agent has one slot")]
     KeyTaken {
-        /// The slot.
+        /// Slot of the key.
         slot: u32,
     },
-    /// A release is never made again (INV-2).
-    #[error("round {round} has been released; a release is never made again")]
+    /// The round has been released, and a release is never made again (INV-2).
+    #[error("round {round} has been released; it cannot be released again")]
     Released {
-        /// The round.
+        /// Number of the round.
         round: u64,
     },
-    /// Another process plays the study's rounds.
+    /// Another process leads the study.
     #[error("another coordinator has taken over the study")]
     Superseded,
 }

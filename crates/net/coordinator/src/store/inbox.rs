@@ -1,45 +1,46 @@
-//! Vectors between the replica that took them and the one that plays the round.
+//! Vectors in transit from the replica that took them to the leader.
 
 use super::StudyKey;
 
-/// A vector on its way: sealed, so that who reads the database does not read it (INV-16).
+/// A vector in transit, sealed so that a reader of the database cannot read it (INV-16).
 #[derive(Clone, Copy, Debug)]
 pub struct Posting<'a> {
     /// The study.
     pub study: StudyKey,
-    /// The round that it is for.
+    /// Round of the vector.
     pub round: u64,
-    /// The slot of its sender.
+    /// Slot of the sender.
     pub slot: u32,
-    /// A keyed hash by which a repeat is told from another vector; none where it makes no difference.
+    /// Keyed hash that distinguishes a repeat from another vector. `None` if the difference does
+    /// not matter.
     pub mark: Option<&'a [u8]>,
-    /// The vector.
+    /// Sealed vector.
     pub sealed: &'a [u8],
 }
 
-/// The outcome of posting a vector.
+/// Outcome of posting a vector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Posted {
-    /// It is there, or one of this slot and round was before it (INV-6).
+    /// The vector is stored, or an earlier one of this slot and round is (INV-6).
     Taken,
-    /// Another one with another mark was before it.
+    /// An earlier vector of this slot and round has another mark.
     Conflict,
-    /// Its round is still to come.
+    /// The round has not begun.
     Early {
-        /// The round that is being played.
+        /// Current round.
         current: u64,
     },
     /// No round has begun.
     BeforeTheFirst,
-    /// Its round takes no more.
+    /// The round takes no more vectors.
     Late,
 }
 
-/// A vector that arrived.
+/// A vector in the inbox.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Arrived {
-    /// The slot of its sender.
+    /// Slot of the sender.
     pub slot: u32,
-    /// As it was posted.
+    /// Sealed vector, as it was posted.
     pub sealed: Vec<u8>,
 }

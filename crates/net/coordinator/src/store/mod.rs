@@ -1,8 +1,10 @@
-//! The store of a coordinator: studies, their agents, and which round is being played.
+//! The store of a coordinator: studies, their agents, and the current round of each.
 //!
-//! A store decides what is durable and in which order changes happen. Vectors do not outlive their round (INV-16): a
-//! store that one process uses does not hold them, and the inbox of a store that replicas share holds them sealed.
+//! A store decides what is durable, and the order of changes. Vectors do not outlive their round
+//! (INV-16): a store for one process does not hold them, and the inbox of a store that replicas
+//! share holds them sealed.
 
+mod counters;
 mod error;
 mod inbox;
 mod postgres;
@@ -16,6 +18,7 @@ use std::fmt;
 use fedbo_ledger::Ledgers;
 use fedbo_wire::{Digest, PublicKey};
 
+pub use counters::{Counted, CountedRequest, SlotCounter};
 pub use error::StoreError;
 pub use fedbo_wire::StudyState;
 pub use inbox::{Arrived, Posted, Posting};
@@ -24,104 +27,107 @@ pub use seal::{Owner, Place, Seal, SealError};
 pub use shards::{Opening, ShardId, ShardPart, ShardReport, ShardView};
 pub use sqlite::SqliteStore;
 
-/// The key of a study in a store.
+/// Key of a study in a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StudyKey(pub i64);
 
 /// A study as it is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StudyRecord {
-    /// Its key.
+    /// Key of the study.
     pub key: StudyKey,
-    /// Its name, unlike all others'.
+    /// Unique name of the study.
     pub name: String,
-    /// Its frozen public configuration (INV-11).
+    /// Frozen public configuration (INV-11).
     pub config: String,
-    /// Its state.
+    /// State of the study.
     pub state: StudyState,
-    /// The round that is being played, or is played next.
+    /// Current round, or the next one to run.
     pub round: u64,
-    /// The time at which that round began, by the store's clock, in milliseconds since 1970; none if it has not.
+    /// Start of that round by the store's clock, in milliseconds since 1970. `None` if it has not
+    /// begun.
     pub began_ms: Option<u64>,
-    /// The head of the ledger of its releases when the last of them left, as `SEQ:HASH`.
+    /// Head of the ledger when the last release left, as `SEQ:HASH`.
     pub head: Option<String>,
 }
 
 /// A slot of a study's roster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SlotRecord {
-    /// Its number.
+    /// Number of the slot.
     pub slot: u32,
-    /// The agent's name.
+    /// Name of the agent.
     pub name: String,
-    /// The key of the agent that enrolled for it.
+    /// Key of the agent that enrolled for the slot.
     pub key: Option<PublicKey>,
-    /// True if it may take part no more.
+    /// True if the slot can no longer take part.
     pub is_revoked: bool,
 }
 
-/// The right to play a study's rounds, until the lease ends or somebody else takes over.
+/// The right to run a study's rounds, until the lease ends or another coordinator takes over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lead {
     /// The study.
     pub study: StudyKey,
-    /// Larger than that of everybody who led before: checked inside every transaction that moves the study on (INV-15).
+    /// Fencing token, larger than that of every earlier leader. It is checked inside every
+    /// transaction that advances the study (INV-15).
     pub token: i64,
 }
 
-/// The result of an enrolment.
+/// A slot that a token has taken, or may take.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Enrolment {
     /// The study.
     pub study: StudyRecord,
     /// The slot.
     pub slot: u32,
-    /// Its name.
+    /// Name of the agent.
     pub agent: String,
 }
 
-/// The transition from a round to the next.
+/// The transition to the next round.
 #[derive(Clone, Copy, Debug)]
 pub struct NextRound<'a> {
     /// The round that begins.
     pub round: u64,
-    /// The time at which it begins, by the store's clock, in milliseconds since 1970.
+    /// Start of the round by the store's clock, in milliseconds since 1970.
     pub began_ms: u64,
-    /// True if vectors are taken in it.
+    /// True if the round takes vectors.
     pub collects: bool,
-    /// The broadcast, in a relayed study.
+    /// Broadcast, in a relayed study.
     pub broadcast: Option<&'a [u8]>,
-    /// True if the study ends with it.
+    /// True if the study ends with this transition.
     pub finishes: bool,
 }
 
-/// A release that nothing is charged for.
+/// A release without a charge.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FreeRelease {
-    /// Its round.
+    /// Round of the release.
     pub round: u64,
-    /// Its bytes.
+    /// Bytes of the release.
     pub bytes: Vec<u8>,
 }
 
-/// The slots whose vectors are in a release, where a slot may be in so many only.
+/// Slots with a vector in a release. Stored if the release is charged or participations are
+/// limited.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Participants {
     /// The round of the release.
     pub round: u64,
-    /// Ascending.
+    /// Slots in ascending order.
     pub slots: Vec<u32>,
-    /// The digest of the release.
+    /// Digest of the release.
     pub release: Digest,
 }
 
 impl Participants {
-    /// The slots as they are stored: four bytes each, the lowest first.
+    /// Encodes the slots for the store: four bytes each, little-endian.
     fn to_bytes(&self) -> Vec<u8> {
         self.slots.iter().flat_map(|slot| slot.to_le_bytes()).collect()
     }
 
-    /// As it was stored; `None` where the digest has another length.
+    /// Decodes a stored record. `None` if the digest has the wrong length.
     fn of(round: u64, slots: &[u8], release: &[u8]) -> Option<Self> {
         let (slots, _) = slots.as_chunks();
         let slots = slots.iter().map(|slot| u32::from_le_bytes(*slot)).collect();
@@ -129,33 +135,36 @@ impl Participants {
     }
 }
 
-/// The store of a coordinator's studies. Every call is one transaction, durable when it returns.
+/// Store of a coordinator's studies. Every call is one transaction, which is durable when the call
+/// returns.
 pub trait Store: Send + Sync + fmt::Debug {
-    /// This store where replicas share it: it has an inbox in which they leave vectors for each other, and a place where shards meet.
-    /// None where one process takes all vectors.
+    /// Returns this store if replicas share it. It then has an inbox for vectors between replicas,
+    /// and a table for reports of shards.
+    ///
+    /// `None` if one process takes all vectors.
     fn shared(&self) -> Option<&PostgresStore> {
         None
     }
 
-    /// The ledgers that are kept with the store; none where they are files of their own.
+    /// Returns the ledgers in the store. `None` if ledgers are separate files.
     fn ledgers(&self) -> Option<&Ledgers> {
         None
     }
 
-    /// The store's clock, in milliseconds since 1970.
+    /// Returns the time of the store's clock, in milliseconds since 1970.
     ///
     /// # Errors
     /// If the store cannot be read.
     fn now_ms(&self) -> Result<u64, StoreError>;
 
-    /// Grows with every change of studies and slots that somebody else may have made: what was cached under another number is
-    /// read again.
+    /// Returns a number that grows with every change of studies and slots, also by other processes.
+    /// Data that was cached under another number must be reread.
     ///
     /// # Errors
     /// If the store cannot be read.
     fn generation(&self) -> Result<u64, StoreError>;
 
-    /// Stores a new study with its roster, waiting for its agents.
+    /// Stores a new study with its roster, in state `waiting`.
     ///
     /// # Errors
     /// [`StoreError::Exists`]; or if the store cannot be written.
@@ -166,33 +175,33 @@ pub trait Store: Send + Sync + fmt::Debug {
         roster: &[String],
     ) -> Result<StudyRecord, StoreError>;
 
-    /// All studies, in the order of their creation.
+    /// Returns all studies in the order of their creation.
     ///
     /// # Errors
     /// If the store cannot be read.
     fn studies(&self) -> Result<Vec<StudyRecord>, StoreError>;
 
-    /// One study.
+    /// Returns the study with this name.
     ///
     /// # Errors
     /// [`StoreError::NoStudy`]; or if the store cannot be read.
     fn study(&self, name: &str) -> Result<StudyRecord, StoreError>;
 
-    /// Lets a study go on or stop: from `waiting` or `paused` to `running`, from `waiting` or `running` to `paused`. Asking for what
-    /// is the case already is no mistake.
+    /// Starts, resumes or pauses a study: from `waiting` or `paused` to `running`, or from
+    /// `waiting` or `running` to `paused`. Setting the current state again is not an error.
     ///
     /// # Errors
     /// [`StoreError::State`] for any other change; or if the store cannot be written.
     fn set_state(&self, study: StudyKey, to: StudyState) -> Result<(), StoreError>;
 
-    /// A study's roster, by slot.
+    /// Returns a study's roster, by slot.
     ///
     /// # Errors
     /// If the store cannot be read.
     fn slots(&self, study: StudyKey) -> Result<Vec<SlotRecord>, StoreError>;
 
-    /// Keeps the public key of a token with which an agent may enrol for a slot until `expires_ms`; earlier tokens of the slot that
-    /// were not used are void.
+    /// Stores the public key of a token, with which an agent may enrol for a slot until
+    /// `expires_ms`. Voids unused earlier tokens of the slot.
     ///
     /// # Errors
     /// [`StoreError::NoSlot`]; or if the store cannot be written.
@@ -204,12 +213,26 @@ pub trait Store: Send + Sync + fmt::Debug {
         expires_ms: u64,
     ) -> Result<(), StoreError>;
 
-    /// Enrols the agent with this key by a token, once; the same key again gets the same answer. The agent says to which
-    /// configuration it agrees. When the last slot of a waiting study is filled, the study begins to run.
+    /// Returns the slot that the agent with this key may take by a token, and its study. Does not
+    /// use up the token.
     ///
     /// # Errors
-    /// [`StoreError::TokenUnknown`], [`StoreError::OtherConfig`], [`StoreError::TokenExpired`], [`StoreError::TokenUsed`], [`StoreError::KeyTaken`]; or if the
-    /// store cannot be written.
+    /// As for [`Store::enrol`].
+    fn offer(
+        &self,
+        token: &PublicKey,
+        config: &Digest,
+        key: &PublicKey,
+    ) -> Result<Enrolment, StoreError>;
+
+    /// Enrols the agent with this key by a token, once. The same key again gets the same answer.
+    ///
+    /// `config` is the digest of the configuration that the agent accepts. When the last slot of a
+    /// waiting study is filled, the study begins to run.
+    ///
+    /// # Errors
+    /// [`StoreError::TokenUnknown`], [`StoreError::OtherConfig`], [`StoreError::TokenExpired`],
+    /// [`StoreError::TokenUsed`], [`StoreError::KeyTaken`]; or if the store cannot be written.
     fn enrol(
         &self,
         token: &PublicKey,
@@ -217,16 +240,17 @@ pub trait Store: Send + Sync + fmt::Debug {
         key: &PublicKey,
     ) -> Result<Enrolment, StoreError>;
 
-    /// The slot that a key has, or had until it was replaced by another.
+    /// Returns the slot of a key. The key that was last replaced in a slot still finds it.
     ///
     /// # Errors
     /// If the store cannot be read.
     fn slot_of(&self, study: StudyKey, key: &PublicKey) -> Result<Option<u32>, StoreError>;
 
-    /// Replaces the key of a slot. Doing the same again is no mistake.
+    /// Replaces the key of a slot. Idempotent.
     ///
     /// # Errors
-    /// [`StoreError::NoSlot`] if the slot is another key's, [`StoreError::KeyTaken`]; or if the store cannot be written.
+    /// [`StoreError::NoSlot`] if the slot has another key, [`StoreError::KeyTaken`]; or if the
+    /// store cannot be written.
     fn rotate(
         &self,
         study: StudyKey,
@@ -235,14 +259,14 @@ pub trait Store: Send + Sync + fmt::Debug {
         new: &PublicKey,
     ) -> Result<(), StoreError>;
 
-    /// Lets a slot take part no more, and voids its tokens that were not used. It stays on the roster (INV-11): from now on it counts as
-    /// zero.
+    /// Revokes a slot, and voids its unused tokens. The slot stays on the roster (INV-11) and
+    /// counts as zero from now on.
     ///
     /// # Errors
     /// [`StoreError::NoSlot`]; or if the store cannot be written.
     fn revoke(&self, study: StudyKey, slot: u32) -> Result<(), StoreError>;
 
-    /// Takes the lead of a study for `lease_ms`, unless another holds it.
+    /// Acquires leadership of a study for `lease_ms`. `None` if another coordinator holds it.
     ///
     /// # Errors
     /// If the store cannot be written.
@@ -253,46 +277,61 @@ pub trait Store: Send + Sync + fmt::Debug {
         lease_ms: u64,
     ) -> Result<Option<Lead>, StoreError>;
 
-    /// Lengthens the lease; false if somebody else leads.
+    /// Extends the lease. Returns false if another coordinator leads.
     ///
     /// # Errors
     /// If the store cannot be written.
     fn renew(&self, lead: &Lead, lease_ms: u64) -> Result<bool, StoreError>;
 
-    /// Lets go of the lead, if it is still held.
+    /// Resigns leadership, if it is still held.
     ///
     /// # Errors
     /// If the store cannot be written.
     fn resign(&self, lead: &Lead) -> Result<(), StoreError>;
 
-    /// Moves a study on to its next round.
+    /// Advances a study to its next round.
     ///
     /// # Errors
-    /// [`StoreError::Superseded`] if somebody else leads; or if the store cannot be written.
+    /// [`StoreError::Superseded`] if another coordinator leads; or if the store cannot be written.
     fn begin_round(&self, lead: &Lead, next: NextRound<'_>) -> Result<(), StoreError>;
 
-    /// Keeps where the ledger of a study ends, before a release leaves.
+    /// Stores the head of a study's ledger, before a release leaves.
     ///
     /// # Errors
-    /// [`StoreError::Superseded`] if somebody else leads; or if the store cannot be written.
+    /// [`StoreError::Superseded`] if another coordinator leads; or if the store cannot be written.
     fn note_head(&self, lead: &Lead, head: &str) -> Result<(), StoreError>;
 
-    /// Keeps who is in the release of a round, before the release is made: in the place of what was kept of that round before.
+    /// Stores the participants of a round's release, before the release is made. Replaces an
+    /// earlier record of the round.
     ///
     /// # Errors
-    /// [`StoreError::Superseded`] if somebody else leads; or if the store cannot be written.
+    /// [`StoreError::Superseded`] if another coordinator leads; or if the store cannot be written.
     fn note_participants(&self, lead: &Lead, found: &Participants) -> Result<(), StoreError>;
 
-    /// The participants of each release, by round.
+    /// Returns the participants of each release from round `from` on, by round.
     ///
     /// # Errors
     /// If the store cannot be read.
-    fn participants(&self, study: StudyKey) -> Result<Vec<Participants>, StoreError>;
+    fn participants(&self, study: StudyKey, from: u64) -> Result<Vec<Participants>, StoreError>;
 
-    /// Keeps the hash to which the helper of a secure sum is bound in a round, before it is shown the coordinator's share.
+    /// Takes the counters of requests, in order. A counter that is taken is durable when this
+    /// returns (INV-28).
     ///
     /// # Errors
-    /// [`StoreError::Superseded`] if somebody else leads; or if the store cannot be written.
+    /// If the store cannot be written. No counter is taken then.
+    fn count(&self, requests: &[CountedRequest]) -> Result<Vec<Counted>, StoreError>;
+
+    /// Returns the counter of a slot.
+    ///
+    /// # Errors
+    /// If the store cannot be read.
+    fn counter(&self, study: StudyKey, slot: u32) -> Result<SlotCounter, StoreError>;
+
+    /// Stores the helper's commitment in a round of a secure sum, before the helper sees the
+    /// coordinator's share.
+    ///
+    /// # Errors
+    /// [`StoreError::Superseded`] if another coordinator leads; or if the store cannot be written.
     fn note_commitment(
         &self,
         lead: &Lead,
@@ -300,33 +339,33 @@ pub trait Store: Send + Sync + fmt::Debug {
         commitment: &Digest,
     ) -> Result<(), StoreError>;
 
-    /// The hashes to which the helper is bound, by round.
+    /// Returns the helper's commitments by round.
     ///
     /// # Errors
     /// If the store cannot be read.
     fn commitments(&self, study: StudyKey) -> Result<Vec<(u64, Digest)>, StoreError>;
 
-    /// Returns the broadcast with which a round of a relayed study began, if there was one.
+    /// Returns the broadcast at the start of a round of a relayed study, if there was one.
     ///
     /// # Errors
     /// If the store cannot be read.
     fn broadcast(&self, study: StudyKey, round: u64) -> Result<Option<Vec<u8>>, StoreError>;
 
-    /// Keeps a release that nothing is charged for.
+    /// Stores a release without a charge.
     ///
     /// # Errors
-    /// [`StoreError::Superseded`] if somebody else leads; [`StoreError::Released`] if the round has one; or if the store cannot be
-    /// written.
+    /// [`StoreError::Superseded`] if another coordinator leads; [`StoreError::Released`] if the
+    /// round has a release; or if the store cannot be written.
     fn add_release(&self, lead: &Lead, release: &FreeRelease) -> Result<(), StoreError>;
 
-    /// All releases that nothing is charged for, in order.
+    /// Returns all releases without a charge, in order.
     ///
     /// # Errors
     /// If the store cannot be read.
     fn free_releases(&self, study: StudyKey) -> Result<Vec<FreeRelease>, StoreError>;
 }
 
-/// Checks that the agent that takes a slot agrees to the configuration that the study has (INV-11).
+/// Checks that the agent that takes a slot agrees to the study's configuration (INV-11).
 fn agreed(study: &StudyRecord, config: &Digest) -> Result<(), StoreError> {
     match fedbo_wire::config_digest(study.config.as_bytes()) == *config {
         true => Ok(()),
@@ -334,7 +373,7 @@ fn agreed(study: &StudyRecord, config: &Digest) -> Result<(), StoreError> {
     }
 }
 
-/// Returns true if an operator may change a study's state like this.
+/// Returns true if an operator may make this change of a study's state.
 fn may_become(from: StudyState, to: StudyState) -> bool {
     use StudyState::{Paused, Running, Waiting};
     matches!((from, to), (Waiting | Paused, Running) | (Waiting | Running, Paused))

@@ -2,7 +2,7 @@
 
 use fedbo_database::Format;
 
-/// The format of a store's file, whose application id reads "fedc".
+/// Format of the store's file. Its application id reads "fedc".
 pub(super) const FORMAT: Format = Format {
     application_id: 0x6665_6463,
     steps: &[STEP_1],
@@ -11,8 +11,10 @@ pub(super) const FORMAT: Format = Format {
     verify: Some("fedbo storage verify"),
 };
 
-/// Times are milliseconds since 1970. `lead` is who plays a study's rounds, until when, and the fencing token; `generation` has
-/// one row.
+/// First version of the layout. Times are milliseconds since 1970.
+///
+/// `holder` leads a study until `until_ms`, with the fencing token `token`. `generation` has one
+/// row.
 const STEP_1: &str = "
 CREATE TABLE studies (
     id INTEGER PRIMARY KEY,
@@ -69,8 +71,8 @@ CREATE TABLE generation (
 INSERT INTO generation VALUES (1, 1);
 ";
 
-/// The participants of releases, where a slot may be in so many only: four bytes for each slot, and the digest of the release.
-/// Added to a store that first needs it.
+/// Participants of releases that are charged or have limited participations: four bytes per slot,
+/// and the digest of the release. The table is created when a store first needs it.
 pub(super) const PARTICIPANTS: &str = "CREATE TABLE IF NOT EXISTS participants (
     study INTEGER NOT NULL REFERENCES studies (id),
     round INTEGER NOT NULL CHECK (round >= 0),
@@ -79,7 +81,17 @@ pub(super) const PARTICIPANTS: &str = "CREATE TABLE IF NOT EXISTS participants (
     PRIMARY KEY (study, round)
 ) STRICT, WITHOUT ROWID";
 
-/// The hashes to which helpers of secure sums are bound. Added to a store that first needs it.
+/// Counters of slots: the last requests, and the first round that may belong to the slot's key. The
+/// table is created when a store first needs it.
+pub(super) const COUNTERS: &str = "CREATE TABLE IF NOT EXISTS counters (
+    study INTEGER NOT NULL REFERENCES studies (id),
+    slot INTEGER NOT NULL CHECK (slot >= 0),
+    recent BLOB NOT NULL CHECK (length(recent) % 24 = 0),
+    since INTEGER NOT NULL CHECK (since >= 0),
+    PRIMARY KEY (study, slot)
+) STRICT, WITHOUT ROWID";
+
+/// Commitments of helpers of secure sums. The table is created when a store first needs it.
 pub(super) const COMMITMENTS: &str = "CREATE TABLE IF NOT EXISTS commitments (
     study INTEGER NOT NULL REFERENCES studies (id),
     round INTEGER NOT NULL CHECK (round >= 0),

@@ -1,4 +1,4 @@
-//! Vectors are sealed before they are stored: the database never has the key (INV-16).
+//! Encryption of vectors before they are stored. The database never has the key (INV-16).
 
 use std::fmt;
 
@@ -9,57 +9,61 @@ use zeroize::{Zeroize as _, Zeroizing};
 
 use super::ShardId;
 
-/// Seals vectors with ChaCha20-Poly1305 under a key that is derived from the coordinator's secret key, with a fresh random
-/// nonce each; study, round and owner are authenticated with them, so none passes for another.
+/// Seals vectors with ChaCha20-Poly1305.
+///
+/// The key is derived from the coordinator's secret key, and each vector gets a new random nonce.
+/// Study, round and owner are authenticated too, so no sealed vector can replace another.
 pub struct Seal {
     aead: LessSafeKey,
     marks: hmac::Key,
 }
 
-/// An error in sealing or reading a vector.
+/// Error while sealing or opening a vector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SealError {
     /// No nonce can be drawn.
-    #[error("the system has no randomness to give")]
+    #[error("cannot get random numbers from the system")]
     Randomness,
-    /// It was sealed under another key, for another place, or was changed.
+    /// The data was sealed under another key or for another place, or was changed.
     #[error(
-        "a vector in the database was sealed by a coordinator with another key, or was changed; all replicas must have the same \
-         --key file"
+        "a vector in the database was sealed by a coordinator with another key, or was changed; \
+         all replicas must use the same --key file"
     )]
     Broken,
 }
 
-/// The identity of a vector or of a sum: the study by its configuration, the round, whose it is.
+/// Identity of a vector or a sum: its study, round and owner.
 #[derive(Clone, Copy, Debug)]
 pub struct Place {
     /// [`fedbo_wire::config_digest`] of the study.
     pub config: Digest,
     /// The round.
     pub round: u64,
-    /// The slot or the shard to which it belongs.
+    /// Slot or shard that owns the numbers.
     pub owner: Owner,
 }
 
-/// The owner of sealed numbers.
+/// Owner of sealed numbers.
 #[derive(Clone, Copy, Debug)]
 pub enum Owner {
-    /// The vector of a slot.
+    /// Vector of a slot.
     Slot(u32),
-    /// The sum of a shard, in a round that began at this time.
-    Shard(ShardId, u64),
+    /// Sum of a shard, in a round that began at this time, over the slots with this digest. A sum
+    /// over other slots than the leader chose cannot be opened (INV-29).
+    Shard(ShardId, u64, Digest),
 }
 
 impl Place {
-    /// Of another length for a slot and for a shard.
+    /// Encodes the place. The length differs between slots and shards.
     fn bytes(&self) -> Vec<u8> {
         let mut bytes = self.config.0.to_vec();
         bytes.extend(self.round.to_le_bytes());
         match self.owner {
             Owner::Slot(slot) => bytes.extend(slot.to_le_bytes()),
-            Owner::Shard(shard, began_ms) => {
+            Owner::Shard(shard, began_ms, slots) => {
                 bytes.extend(shard.0.to_le_bytes());
                 bytes.extend(began_ms.to_le_bytes());
+                bytes.extend(slots.0);
             }
         }
         bytes
@@ -67,14 +71,14 @@ impl Place {
 }
 
 impl fmt::Debug for Seal {
-    /// Shows nothing.
+    /// Shows no keys.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Seal")
     }
 }
 
 impl Seal {
-    /// The seal of all replicas that have this key.
+    /// Derives the seal. All replicas with this key get the same one.
     #[must_use]
     pub fn of(key: &SigningKey) -> Self {
         let secret = key.to_file_text();
@@ -89,7 +93,7 @@ impl Seal {
         }
     }
 
-    /// Seals weights: the nonce, the sealed numbers, the tag.
+    /// Seals weights. The result is the nonce, the ciphertext and the tag.
     ///
     /// # Errors
     /// [`SealError::Randomness`].
@@ -129,7 +133,7 @@ impl Seal {
         Ok(sealed)
     }
 
-    /// The weights that were sealed.
+    /// Opens sealed weights.
     ///
     /// # Errors
     /// [`SealError::Broken`].
@@ -137,7 +141,7 @@ impl Seal {
         self.open_words(place, sealed, f64::from_bits)
     }
 
-    /// The sum that was sealed.
+    /// Opens a sealed sum.
     ///
     /// # Errors
     /// [`SealError::Broken`].
@@ -163,7 +167,7 @@ impl Seal {
         Ok(words.iter().map(|bytes| number(u64::from_le_bytes(*bytes))).collect())
     }
 
-    /// A keyed hash by which equal vectors of a place are told from different ones.
+    /// Returns a keyed hash that distinguishes different vectors of a place.
     #[must_use]
     pub fn mark(&self, place: &Place, weights: &[f64]) -> Vec<u8> {
         let mut context = hmac::Context::with_key(&self.marks);
@@ -187,7 +191,8 @@ mod tests {
         weights.iter().map(|weight| weight.to_bits()).collect()
     }
 
-    /// Every bit comes back, also of what is no number; nowhere else, under no other key, and not after a change.
+    /// Every bit is restored, also of NaN and infinities. Another place, another key or a change
+    /// makes opening fail.
     #[test]
     fn a_vector_is_read_where_it_was_sealed_for_and_nowhere_else() {
         let seal = Seal::of(&SigningKey::from_seed([1; 32]));
@@ -199,7 +204,7 @@ mod tests {
         assert_eq!(other.open(&place(), &sealed), Err(SealError::Broken));
         for elsewhere in [
             Place { owner: Owner::Slot(6), ..place() },
-            Place { owner: Owner::Shard(ShardId(5), 0), ..place() },
+            Place { owner: Owner::Shard(ShardId(5), 0, Digest([0; 32])), ..place() },
             Place { round: 4, ..place() },
             Place { config: Digest([8; 32]), ..place() },
         ] {
@@ -216,12 +221,18 @@ mod tests {
     #[test]
     fn a_sum_is_read_where_it_was_sealed_for_and_nowhere_else() {
         let seal = Seal::of(&SigningKey::from_seed([1; 32]));
-        let of =
-            |shard, began_ms| Place { owner: Owner::Shard(ShardId(shard), began_ms), ..place() };
+        let over = |slots| {
+            let owner = Owner::Shard(ShardId(-4), 9, Digest([slots; 32]));
+            Place { owner, ..place() }
+        };
+        let of = |shard, began_ms| {
+            let owner = Owner::Shard(ShardId(shard), began_ms, Digest([1; 32]));
+            Place { owner, ..place() }
+        };
         let sum = [0, 1, -1, i64::MAX, i64::MIN];
         let sealed = seal.seal_sum(&of(-4, 9), &sum).unwrap();
         assert_eq!(seal.open_sum(&of(-4, 9), &sealed).unwrap(), sum);
-        for elsewhere in [of(-4, 8), of(4, 9), place(), Place { round: 4, ..of(-4, 9) }] {
+        for elsewhere in [of(-4, 8), of(4, 9), over(2), place(), Place { round: 4, ..of(-4, 9) }] {
             assert_eq!(seal.open_sum(&elsewhere, &sealed), Err(SealError::Broken));
         }
     }

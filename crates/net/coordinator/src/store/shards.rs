@@ -1,49 +1,49 @@
-//! Shards: replicas that keep the vectors they took in memory, and leave one sum each for the one that plays the round.
+//! Shards: replicas that keep their vectors in memory, and pass one sum each to the leader.
 
 use super::StudyKey;
 
-/// The opening of a round: one that begins anew, as another replica leads, has another.
+/// The opening of a round. A round that restarts under another leader has a new opening.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Opening {
     /// The round.
     pub round: u64,
-    /// The time at which it began, by the store's clock, in milliseconds since 1970.
+    /// Start of the round by the store's clock, in milliseconds since 1970.
     pub began_ms: u64,
 }
 
-/// One of the replicas that take vectors of a study: a number that a process draws for itself.
+/// Identifies a replica that takes vectors of a study. Each process draws its own number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ShardId(pub i64);
 
-/// The round as a shard finds it.
+/// State of the round as a shard reads it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShardView {
-    /// The round that is played; none before the first.
+    /// Opening of the current round. `None` before the first.
     pub opening: Option<Opening>,
-    /// True while vectors of it are taken.
+    /// True while the round takes vectors.
     pub is_open: bool,
-    /// The slots whose vectors at this shard count, once whoever leads has said so.
+    /// Slots that count at this shard, once the leader has chosen them.
     pub counts: Option<Vec<u8>>,
-    /// The slots of which others have a vector that may count.
+    /// Slots for which other shards have a vector that may count, one set per shard.
     pub others: Vec<Vec<u8>>,
 }
 
-/// The part of a round that a shard has.
+/// A shard's part of a round.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShardPart {
     /// The shard.
     pub shard: ShardId,
-    /// False if it has not reported for so long that it is taken to be gone.
+    /// False if the shard has not reported for so long that it is considered gone.
     pub is_live: bool,
-    /// True if it takes no more vectors.
+    /// True if the shard takes no more vectors.
     pub is_final: bool,
-    /// The slots of which it has a vector.
+    /// Slots for which the shard has a vector.
     pub slots: Vec<u8>,
-    /// Its sum, sealed.
+    /// Sealed sum of the shard.
     pub sealed: Option<Vec<u8>>,
 }
 
-/// The state of a shard that it reports.
+/// State that a shard reports.
 #[derive(Clone, Copy, Debug)]
 pub struct ShardReport<'a> {
     /// The study.
@@ -52,8 +52,8 @@ pub struct ShardReport<'a> {
     pub shard: ShardId,
     /// The round.
     pub opening: Opening,
-    /// The slots of which it has a vector.
+    /// Slots for which the shard has a vector.
     pub slots: &'a [u8],
-    /// True if it takes no more vectors.
+    /// True if the shard takes no more vectors.
     pub is_final: bool,
 }

@@ -8,15 +8,22 @@ use fedbo_database::{Failure, File, Mode, integrity_problems};
 use fedbo_wire::{Digest, PublicKey};
 use rusqlite::{Connection, OptionalExtension, Row, Transaction, TransactionBehavior, params};
 
-use super::schema::{COMMITMENTS, FORMAT, PARTICIPANTS};
+use super::counters::Recent;
+use super::schema::{COMMITMENTS, COUNTERS, FORMAT, PARTICIPANTS};
 use super::{
-    Enrolment, FreeRelease, Lead, NextRound, Participants, SlotRecord, Store, StoreError, StudyKey,
-    StudyRecord, StudyState, agreed,
+    Counted, CountedRequest, Enrolment, FreeRelease, Lead, NextRound, Participants, SlotCounter,
+    SlotRecord, Store, StoreError, StudyKey, StudyRecord, StudyState, agreed,
 };
+
+/// Number of pages in the write-ahead log at which they are copied into the file.
+///
+/// Requests are counted all the time. With SQLite's default of 1,000 pages, the log would need 4
+/// MB, also on a full disk.
+const LOG_PAGES: i64 = 32;
 
 const STUDY: &str = "SELECT id, name, config, state, round, began_ms, head FROM studies";
 
-/// A store in a file on a disk of this machine. Several processes may open it; one of them plays a study's rounds.
+/// Store in a file on a local disk. Several processes may open it; one of them leads a study.
 pub struct SqliteStore {
     file: File,
     connection: Mutex<Connection>,
@@ -55,56 +62,73 @@ impl From<StoreError> for Ended {
 type Outcome<R> = Result<R, Ended>;
 
 impl SqliteStore {
-    /// Opens the file; with [`Mode::Create`] a missing one is created.
+    /// Opens the file. With [`Mode::Create`], creates a missing one.
     ///
     /// # Errors
-    /// If there is none, it is none of ours, or the system refuses it.
+    /// If the file is missing, is not a store, or the system refuses access.
     pub fn open(path: &Path, mode: Mode) -> Result<Self, StoreError> {
         let (file, _) =
             File::locate(path, mode, &FORMAT).map_err(|fault| StoreError::of(fault, path))?;
         let connection = file
             .open_for_writing(mode)
+            .and_then(|connection| {
+                connection.pragma_update(None, "wal_autocheckpoint", LOG_PAGES)?;
+                Ok(connection)
+            })
             .map_err(|failure| StoreError::of(failure.into_fault(&FORMAT), path))?;
         Ok(Self { file, connection: Mutex::new(connection) })
     }
 
-    /// Copies the file, as it is at one moment, to a new file.
+    /// Opens an existing file for reading only, also on a read-only disk. Writes are refused.
     ///
     /// # Errors
-    /// If there is something at `to`, or it cannot be written.
+    /// If the file is missing, is not a store, or the system refuses access.
+    pub fn open_for_reading(path: &Path) -> Result<Self, StoreError> {
+        let (file, _) = File::locate(path, Mode::Existing, &FORMAT)
+            .map_err(|fault| StoreError::of(fault, path))?;
+        let connection = file
+            .open_for_verification()
+            .map_err(|failure| StoreError::of(failure.into_fault(&FORMAT), path))?;
+        Ok(Self { file, connection: Mutex::new(connection) })
+    }
+
+    /// Copies a snapshot of the file to a new file.
+    ///
+    /// # Errors
+    /// If `to` exists, or cannot be written.
     pub fn backup(path: &Path, to: &Path) -> Result<(), StoreError> {
         let (file, _) = File::locate(path, Mode::Existing, &FORMAT)
             .map_err(|fault| StoreError::of(fault, path))?;
         file.copy_to(to).map_err(|failure| StoreError::of(failure.into_fault(&FORMAT), to))
     }
 
-    /// Returns the problems of a file; empty if there are none. Reads only.
+    /// Returns the problems of a file. Empty if there are none. Only reads.
     ///
     /// # Errors
-    /// If it is no store of this version, or the system refuses it.
+    /// If the file is not a store of this version, or the system refuses access.
     pub fn verify(path: &Path) -> Result<Vec<String>, StoreError> {
         let refused = |failure: Failure| StoreError::of(failure.into_fault(&FORMAT), path);
         let (file, _) = File::locate(path, Mode::Existing, &FORMAT)
             .map_err(|fault| StoreError::of(fault, path))?;
         let found = file.open_for_verification().and_then(|connection| {
             let mut problems = integrity_problems(&connection)?;
-            problems
-                .extend(FORMAT.layout_problems_beside(&connection, &[PARTICIPANTS, COMMITMENTS])?);
+            let beside = [PARTICIPANTS, COMMITMENTS, COUNTERS];
+            problems.extend(FORMAT.layout_problems_beside(&connection, &beside)?);
             Ok(problems)
         });
         match found {
             Err(failure) if failure.is_damage() => {
-                Ok(vec![format!("it cannot be read to its end: {failure}")])
+                Ok(vec![format!("it cannot be read completely: {failure}")])
             }
             found => found.map_err(refused),
         }
     }
 
-    /// The head that a file has noted of a study's ledger; none if it knows no such study, or nothing was released. Reads only, also
-    /// from a disk that cannot be written.
+    /// Returns the head that a file has recorded for a study's ledger. `None` if the study is
+    /// unknown, or nothing was released. Only reads, also on a read-only disk.
     ///
     /// # Errors
-    /// If it is no store of this version, or the system refuses it.
+    /// If the file is not a store of this version, or the system refuses access.
     pub fn head_of(path: &Path, study: &str) -> Result<Option<String>, StoreError> {
         let refused = |failure: Failure| StoreError::of(failure.into_fault(&FORMAT), path);
         let (file, _) = File::locate(path, Mode::Existing, &FORMAT)
@@ -119,7 +143,7 @@ impl SqliteStore {
     }
 
     fn connection(&self) -> MutexGuard<'_, Connection> {
-        // A transaction that a panic left behind is rolled back before the next begins.
+        // A transaction that a panic interrupted is rolled back before the next one begins.
         self.connection.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -151,7 +175,7 @@ impl SqliteStore {
         self.transaction(TransactionBehavior::Immediate, act)
     }
 
-    /// A transaction of whoever leads the study.
+    /// Runs a transaction if `lead` is still current.
     fn lead_on<R>(
         &self,
         lead: &Lead,
@@ -275,6 +299,15 @@ impl Store for SqliteStore {
         })
     }
 
+    fn offer(
+        &self,
+        token: &PublicKey,
+        config: &Digest,
+        key: &PublicKey,
+    ) -> Result<Enrolment, StoreError> {
+        self.read(|tx| Ok(offered(tx, token, config, key)?.0))
+    }
+
     fn enrol(
         &self,
         token: &PublicKey,
@@ -282,54 +315,36 @@ impl Store for SqliteStore {
         key: &PublicKey,
     ) -> Result<Enrolment, StoreError> {
         self.write(|tx| {
-            let found = tx
-                .prepare_cached(
-                    "SELECT study, slot, expires_ms, used_by FROM tokens WHERE secret = ?",
-                )?
-                .query_row([token.0], |row| {
-                    Ok((
-                        StudyKey(row.get(0)?),
-                        row.get::<_, u32>(1)?,
-                        row.get::<_, u64>(2)?,
-                        row.get::<_, Option<[u8; 32]>>(3)?,
-                    ))
-                })
-                .optional()?;
-            let Some((study, slot, expires_ms, used_by)) = found else {
-                return Err(StoreError::TokenUnknown.into());
-            };
-            agreed(&study_of(tx, study)?, config)?;
-            let agent: String = tx
-                .prepare_cached("SELECT name FROM slots WHERE study = ? AND slot = ?")?
-                .query_row(params![study.0, slot], |row| row.get(0))?;
-            match used_by {
-                Some(used_by) if used_by == key.0 => {}
-                Some(_) => return Err(StoreError::TokenUsed.into()),
-                None if now_ms(tx)? > expires_ms => return Err(StoreError::TokenExpired.into()),
-                None => {
-                    check_free(tx, study, slot, key)?;
-                    tx.execute(
-                        "UPDATE tokens SET used_by = ? WHERE secret = ?",
-                        params![key.0, token.0],
-                    )?;
-                    tx.execute(
-                        "UPDATE slots SET key = ?, revoked = 0 WHERE study = ? AND slot = ?",
-                        params![key.0, study.0, slot],
-                    )?;
-                    // The last one: all are there.
-                    tx.execute(
-                        "UPDATE studies SET state = 'running' WHERE id = ?1 AND state = 'waiting' AND NOT EXISTS
-                         (SELECT 1 FROM slots WHERE study = ?1 AND key IS NULL)",
-                        [study.0],
-                    )?;
-                    changed(tx)?;
-                }
+            let (offered, is_taken) = offered(tx, token, config, key)?;
+            if is_taken {
+                return Ok(offered);
             }
-            Ok(Enrolment {
-                study: study_of(tx, study)?,
-                slot,
-                agent,
-            })
+            let (study, slot) = (offered.study.key, offered.slot);
+            tx.execute("UPDATE tokens SET used_by = ? WHERE secret = ?", params![key.0, token.0])?;
+            let sql = "SELECT key FROM slots WHERE study = ? AND slot = ?";
+            let before: Option<[u8; 32]> =
+                tx.query_row(sql, params![study.0, slot], |row| row.get(0))?;
+            if before.is_some_and(|before| before != key.0) {
+                // The slot gets another agent: its earlier deliveries belong to the previous one,
+                // and its counter restarts.
+                tx.execute_batch(COUNTERS)?;
+                tx.execute(
+                    "INSERT OR REPLACE INTO counters (study, slot, recent, since) VALUES (?, ?, x'', ?)",
+                    params![study.0, slot, signed(offered.study.round)],
+                )?;
+            }
+            tx.execute(
+                "UPDATE slots SET key = ?, revoked = 0 WHERE study = ? AND slot = ?",
+                params![key.0, study.0, slot],
+            )?;
+            // The study starts when the last slot is filled.
+            tx.execute(
+                "UPDATE studies SET state = 'running' WHERE id = ?1 AND state = 'waiting' AND NOT EXISTS
+                 (SELECT 1 FROM slots WHERE study = ?1 AND key IS NULL)",
+                [study.0],
+            )?;
+            changed(tx)?;
+            Ok(Enrolment { study: study_of(tx, study)?, ..offered })
         })
     }
 
@@ -481,22 +496,63 @@ impl Store for SqliteStore {
         })
     }
 
-    fn participants(&self, study: StudyKey) -> Result<Vec<Participants>, StoreError> {
+    fn participants(&self, study: StudyKey, from: u64) -> Result<Vec<Participants>, StoreError> {
         self.read(|tx| {
-            let is_there =
-                "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'participants'";
-            if !tx.prepare_cached(is_there)?.exists([])? {
+            if !is_there(tx, "participants")? {
                 return Ok(Vec::new());
             }
-            let sql =
-                "SELECT round, slots, release FROM participants WHERE study = ? ORDER BY round";
+            let sql = "SELECT round, slots, release FROM participants WHERE study = ? AND round >= ? ORDER BY round";
             let mut statement = tx.prepare_cached(sql)?;
-            let rows = statement.query_map([study.0], |row| {
+            let rows = statement.query_map(params![study.0, signed(from)], |row| {
                 let (slots, release): (Vec<u8>, Vec<u8>) = (row.get(1)?, row.get(2)?);
                 Ok(Participants::of(row.get(0)?, &slots, &release))
             })?;
             let found: Vec<Option<Participants>> = rows.collect::<Result<_, _>>()?;
             Ok(found.into_iter().flatten().collect())
+        })
+    }
+
+    fn count(&self, requests: &[CountedRequest]) -> Result<Vec<Counted>, StoreError> {
+        let act = |tx: &Transaction<'_>| {
+            tx.execute_batch(COUNTERS)?;
+            let mut read =
+                tx.prepare_cached("SELECT recent FROM counters WHERE study = ? AND slot = ?")?;
+            let mut write = tx.prepare_cached(
+                "INSERT INTO counters (study, slot, recent, since) VALUES (?1, ?2, ?3, 0)
+                 ON CONFLICT DO UPDATE SET recent = ?3",
+            )?;
+            let mut verdicts = Vec::with_capacity(requests.len());
+            for request in requests {
+                let stored: Option<Vec<u8>> = read
+                    .query_row(params![request.study.0, request.slot], |row| row.get(0))
+                    .optional()?;
+                let mut recent = Recent::of(&stored.unwrap_or_default());
+                let (verdict, is_new) = recent.take(request);
+                if is_new {
+                    write.execute(params![request.study.0, request.slot, recent.to_bytes()])?;
+                }
+                verdicts.push(verdict);
+            }
+            Ok(verdicts)
+        };
+        self.write(act).or_else(|_| {
+            // On a full disk the log cannot grow. Copying it into the file frees space in it.
+            File::copy_log(&self.connection());
+            self.write(act)
+        })
+    }
+
+    fn counter(&self, study: StudyKey, slot: u32) -> Result<SlotCounter, StoreError> {
+        self.read(|tx| {
+            if !is_there(tx, "counters")? {
+                return Ok(SlotCounter::default());
+            }
+            let sql = "SELECT recent, since FROM counters WHERE study = ? AND slot = ?";
+            let found = tx.prepare_cached(sql)?.query_row(params![study.0, slot], |row| {
+                let recent: Vec<u8> = row.get(0)?;
+                Ok(SlotCounter { counter: Recent::of(&recent).counter(), since: row.get(1)? })
+            });
+            Ok(found.optional()?.unwrap_or_default())
         })
     }
 
@@ -518,9 +574,7 @@ impl Store for SqliteStore {
 
     fn commitments(&self, study: StudyKey) -> Result<Vec<(u64, Digest)>, StoreError> {
         self.read(|tx| {
-            let is_there =
-                "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'commitments'";
-            if !tx.prepare_cached(is_there)?.exists([])? {
+            if !is_there(tx, "commitments")? {
                 return Ok(Vec::new());
             }
             let sql = "SELECT round, hash FROM commitments WHERE study = ? ORDER BY round";
@@ -567,9 +621,15 @@ impl Store for SqliteStore {
     }
 }
 
-/// A number as the file has it; rounds and times are far below its end.
+/// Converts a number for SQLite. Rounds and times are far below the maximum.
 fn signed(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+/// Returns true if the store has a table that is created on demand.
+fn is_there(tx: &Transaction<'_>, table: &str) -> Outcome<bool> {
+    let sql = "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?";
+    Ok(tx.prepare_cached(sql)?.exists([table])?)
 }
 
 fn changed(tx: &Transaction<'_>) -> Outcome<()> {
@@ -626,14 +686,53 @@ fn check_slot(tx: &Transaction<'_>, study: StudyKey, slot: u32) -> Outcome<()> {
     }
 }
 
-/// Tokens of a slot that nobody has used are void from now on.
+/// Returns the slot that a token offers to an agent, and whether the agent has already taken it by
+/// that token.
+fn offered(
+    tx: &Transaction<'_>,
+    token: &PublicKey,
+    config: &Digest,
+    key: &PublicKey,
+) -> Outcome<(Enrolment, bool)> {
+    let found = tx
+        .prepare_cached("SELECT study, slot, expires_ms, used_by FROM tokens WHERE secret = ?")?
+        .query_row([token.0], |row| {
+            Ok((
+                StudyKey(row.get(0)?),
+                row.get::<_, u32>(1)?,
+                row.get::<_, u64>(2)?,
+                row.get::<_, Option<[u8; 32]>>(3)?,
+            ))
+        })
+        .optional()?;
+    let Some((study, slot, expires_ms, used_by)) = found else {
+        return Err(StoreError::TokenUnknown.into());
+    };
+    let study = study_of(tx, study)?;
+    agreed(&study, config)?;
+    let agent: String = tx
+        .prepare_cached("SELECT name FROM slots WHERE study = ? AND slot = ?")?
+        .query_row(params![study.key.0, slot], |row| row.get(0))?;
+    let is_taken = match used_by {
+        Some(used_by) if used_by == key.0 => true,
+        Some(_) => return Err(StoreError::TokenUsed.into()),
+        None if now_ms(tx)? > expires_ms => return Err(StoreError::TokenExpired.into()),
+        None => {
+            check_free(tx, study.key, slot, key)?;
+            false
+        }
+    };
+    Ok((Enrolment { study, slot, agent }, is_taken))
+}
+
+/// Voids the unused tokens of a slot.
 fn void_tokens(tx: &Transaction<'_>, study: StudyKey, slot: u32) -> Outcome<()> {
     let sql = "DELETE FROM tokens WHERE study = ? AND slot = ? AND used_by IS NULL";
     tx.execute(sql, params![study.0, slot])?;
     Ok(())
 }
 
-/// One agent has one slot: or it would count twice.
+/// Checks that the key has no other slot of the study. An agent with two slots would count twice.
 fn check_free(tx: &Transaction<'_>, study: StudyKey, slot: u32, key: &PublicKey) -> Outcome<()> {
     let taken: Option<u32> = tx
         .prepare_cached("SELECT slot FROM slots WHERE study = ? AND key = ? AND slot <> ?")?

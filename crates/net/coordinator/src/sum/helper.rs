@@ -1,70 +1,98 @@
-//! The way to the helper.
+//! Requests to the helper.
 
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use fedbo_secure_sum::ShareRefused;
 use fedbo_servers::{HelperMisconduct, SumStudy};
 use fedbo_transport::{HttpClient, LinkError, Signer, checked_url};
 use fedbo_wire::{
-    CloseAnswer, HelperEntry, PassedReport, ServerMessageUnreadable, SigningKey, Verdict,
-    close_to_bytes, entries_from_bytes, entries_size_max, reveal_to_bytes, verdicts_from_bytes,
-    verify_to_bytes,
+    BadSignature, CloseAnswer, Digest, HelperEntry, NO_SESSION, OpenAnswer, PassedReport,
+    ProblemCode, RoundKey, ServerMessageUnreadable, Session, SigningKey, SumPlace, Verdict,
+    close_to_bytes, entries_from_bytes, entries_size_max, open_to_bytes, reveal_to_bytes,
+    verdicts_from_bytes, verify_to_bytes,
 };
 
-/// An error in asking the helper.
+/// Error while asking the helper.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum HelperFailed {
-    /// It was not reached, or refused.
+    /// The helper was not reached, or refused.
     #[error(transparent)]
     Link(#[from] LinkError),
-    /// Its answer is none of this study and round.
+    /// The answer cannot be read as one for this study and round.
     #[error(transparent)]
     Answer(#[from] ServerMessageUnreadable),
-    /// It broke the protocol.
+    /// The helper broke the protocol.
     #[error(transparent)]
     Misconduct(#[from] HelperMisconduct),
-    /// The share that it gave is not the one that it was bound to.
+    /// The helper has not answered for the study since this process or the helper itself was
+    /// started.
+    #[error("the helper was restarted, and the round is not open there yet")]
+    NoSession,
+    /// The key of a round is not signed by the helper.
+    #[error("the helper's key of round {round} is not signed by the helper: {source}")]
+    Key { round: u64, source: BadSignature },
+    /// The helper's share does not match its commitment.
     #[error(
-        "the helper's share of round {round} is not the one that it was bound to before it saw the leader's"
+        "the helper's share of round {round} is not the one that it committed to before it saw the leader's"
     )]
     OtherShare { round: u64 },
-    /// Its share of a round and the leader's give no release.
-    #[error("the helper's share of round {round} gives no release: {source}")]
+    /// The helper's share of a round and the leader's give no release.
+    #[error("the helper's share of round {round} yields no release: {source}")]
     Share { round: u64, source: ShareRefused },
-    /// It says that slots are missing over which it was not asked to close.
-    #[error("the helper does not close round {round} over the slots that it was asked for")]
+    /// The helper reports missing slots over which it was not asked to close.
+    #[error("the helper does not close round {round} over the requested slots")]
     Unasked { round: u64 },
-    /// The hash to which it is bound is not here.
+    /// The helper's commitment is missing here.
     #[error(
-        "round {round} has no release: the coordinator's store does not have the hash to which the helper was bound, so the store was set back"
+        "round {round} has no release: the coordinator's store lacks the helper's commitment, so the store was set back"
     )]
     Unbound { round: u64 },
-    /// Its chain does not have the round that it closed.
-    #[error("the helper's ledger does not have its share of round {round}: it was set back")]
+    /// The helper's chain lacks the round that it closed.
+    #[error("the helper's ledger lacks its share of round {round}: it was set back")]
     SetBack { round: u64 },
-    /// It counts slots whose vectors are not here.
+    /// The helper counts slots that have no vector here.
     #[error(
-        "the helper has closed round {round} over other slots, whose vectors are not here any more"
+        "the helper has closed round {round} over other slots, and their vectors are no longer here"
     )]
     OtherSlots { round: u64 },
 }
 
 impl HelperFailed {
-    /// Returns true if the answer is still to come: the same request takes it up.
+    /// Returns true if the answer is still pending. The same request picks it up.
     pub(crate) fn is_late(&self) -> bool {
         matches!(self, Self::Link(LinkError::SetAside))
     }
+
+    /// Returns true if the same request gets the same answer until a person changes something.
+    pub(crate) fn is_for_people(&self) -> bool {
+        matches!(self, Self::Link(error) if !error.may_pass() && !self.is_late())
+    }
+
+    /// Returns true if the helper is unreachable.
+    fn is_out_of_reach(&self) -> bool {
+        matches!(self, Self::Link(LinkError::Unreachable { .. }))
+    }
+
+    /// Returns true if the helper was restarted: it has another session, or the round is no longer
+    /// open there.
+    fn is_of_another_session(&self) -> bool {
+        let codes = [Some(ProblemCode::Early), Some(ProblemCode::Late)];
+        matches!(self, Self::Link(error) if codes.contains(&error.code()))
+    }
 }
 
-/// The way to the helper of a study.
+/// Connection to the helper of a study.
 pub(crate) struct HelperLink {
-    /// For requests of agents, which wait.
+    /// Client for requests of agents, which wait for the answer.
     patient: HttpClient,
-    /// For the study's thread, which has other things to do: a request whose answer is late is set aside, and the same is taken up.
+    /// Client for the study's thread, which has other work. If an answer is late, the request is
+    /// set aside, and the same request picks the answer up.
     hurried: HttpClient,
     key: Arc<SigningKey>,
+    /// Session of the helper, once it has opened a round for this process.
+    session: Mutex<Option<Session>>,
 }
 
 impl HelperLink {
@@ -83,12 +111,12 @@ impl HelperLink {
         Ok(Self::by(client()?, client()?, key))
     }
 
-    /// With clients of its own: one that waits, and one that is hurried from now on.
+    /// Creates a link from two clients: one that waits, and one that hurries from now on.
     pub(crate) fn by(patient: HttpClient, hurried: HttpClient, key: Arc<SigningKey>) -> Self {
         if let Some(hurry) = hurried.hurry() {
             hurry.store(true, Ordering::Relaxed);
         }
-        Self { patient, hurried, key }
+        Self { patient, hurried, key, session: Mutex::new(None) }
     }
 
     fn ask(
@@ -100,11 +128,62 @@ impl HelperLink {
         bytes_max: u64,
     ) -> Result<Vec<u8>, LinkError> {
         let target = format!("/v1/studies/{}/rounds/{round}/{action}", study.name);
-        let signer = Signer { key: &self.key, to: study.helper.key };
+        let signer = Signer { key: &self.key, to: study.helper.key, counter: 0 };
         Ok(client.post_bytes(signer, &target, body, bytes_max)?.body)
     }
 
-    /// Has reports verified: one that an agent waits for, or those that the helper has forgotten.
+    /// Returns the helper's session, if it has answered.
+    pub(crate) fn session(&self) -> Option<Session> {
+        *self.session.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn place(&self, study: &SumStudy, round: u64) -> Result<SumPlace, HelperFailed> {
+        let session = self.session().ok_or(HelperFailed::NoSession)?;
+        Ok(study.sum_place(round, session))
+    }
+
+    /// Returns the result of a request in a session. Ends the session if the helper does not know
+    /// it or is unreachable.
+    fn heard<T>(&self, result: Result<T, HelperFailed>) -> Result<T, HelperFailed> {
+        match result {
+            Err(error) if error.is_of_another_session() => {
+                *self.session.lock().unwrap_or_else(PoisonError::into_inner) = None;
+                Err(HelperFailed::NoSession)
+            }
+            Err(error) if error.is_out_of_reach() => {
+                *self.session.lock().unwrap_or_else(PoisonError::into_inner) = None;
+                Err(error)
+            }
+            result => result,
+        }
+    }
+
+    /// Opens a round, which begins a session. `known` identifies the newest known share of the
+    /// helper.
+    ///
+    /// Returns the key of the round. `None` if the helper has closed the round.
+    pub(crate) fn open(
+        &self,
+        study: &SumStudy,
+        round: u64,
+        known: Option<(u64, Digest)>,
+    ) -> Result<Option<RoundKey>, HelperFailed> {
+        let at = study.sum_place(round, NO_SESSION);
+        let body = open_to_bytes(at, known);
+        let most = OpenAnswer::size_max() as u64;
+        let answer = self.ask(&self.hurried, study, (round, "open"), &body, most)?;
+        let by = (&study.helper.key, body.as_slice());
+        let OpenAnswer { session, key } = OpenAnswer::from_bytes(&answer, at, by)?;
+        if let Some(key) = &key {
+            let verified = key.verify(&study.helper.key, &study.config);
+            verified.map_err(|source| HelperFailed::Key { round, source })?;
+        }
+        *self.session.lock().unwrap_or_else(PoisonError::into_inner) = Some(session);
+        Ok(key)
+    }
+
+    /// Has the helper verify reports: one for a waiting agent, or those that the helper has
+    /// forgotten.
     pub(crate) fn verify(
         &self,
         study: &SumStudy,
@@ -112,11 +191,12 @@ impl HelperLink {
         reports: &[PassedReport],
         is_hurried: bool,
     ) -> Result<Vec<Verdict>, HelperFailed> {
-        let (at, sizes) = (study.sum_place(round), study.passed_sizes());
+        let (at, sizes) = (self.place(study, round)?, study.passed_sizes());
         let body = verify_to_bytes(at, reports);
         let most = 256 + reports.len() * (1 + sizes.message);
         let client = if is_hurried { &self.hurried } else { &self.patient };
-        let answer = self.ask(client, study, (round, "verify"), &body, most as u64)?;
+        let answer = self.ask(client, study, (round, "verify"), &body, most as u64);
+        let answer = self.heard(answer.map_err(HelperFailed::from))?;
         let by = (&study.helper.key, body.as_slice());
         Ok(verdicts_from_bytes(&answer, at, by, (reports.len(), sizes))?)
     }
@@ -127,10 +207,11 @@ impl HelperLink {
         round: u64,
         slots: &[u32],
     ) -> Result<CloseAnswer, HelperFailed> {
-        let at = study.sum_place(round);
+        let at = self.place(study, round)?;
         let body = close_to_bytes(at, slots);
         let most = CloseAnswer::size_max(study.n_slots) as u64;
-        let answer = self.ask(&self.hurried, study, (round, "close"), &body, most)?;
+        let answer = self.ask(&self.hurried, study, (round, "close"), &body, most);
+        let answer = self.heard(answer.map_err(HelperFailed::from))?;
         let by = (&study.helper.key, body.as_slice());
         Ok(CloseAnswer::from_bytes(&answer, at, by, study.n_slots)?)
     }
@@ -141,13 +222,14 @@ impl HelperLink {
         (round, share): (u64, &[u8]),
         after: u64,
     ) -> Result<([u8; 32], Vec<HelperEntry>), HelperFailed> {
-        let at = study.sum_place(round);
+        let at = self.place(study, round)?;
         let body = reveal_to_bytes(at, share);
         let most = study.share_bytes_max();
         let n = study.schedule.n_releases();
         let action = format!("reveal?after={after}");
         let answer =
-            self.ask(&self.hurried, study, (round, &action), &body, entries_size_max(n, most))?;
+            self.ask(&self.hurried, study, (round, &action), &body, entries_size_max(n, most));
+        let answer = self.heard(answer.map_err(HelperFailed::from))?;
         let by = (&study.helper.key, body.as_slice());
         Ok(entries_from_bytes(&answer, at, by, most)?)
     }

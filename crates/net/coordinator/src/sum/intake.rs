@@ -1,4 +1,4 @@
-//! The vectors of a secure sum on their way in, and what is known of the helper.
+//! Uploads for a secure sum, and the known state of the helper.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -11,30 +11,32 @@ use fedbo_secure_sum::{OutputShare, ReportRefused, SealingKey, VerificationKey, 
 use fedbo_servers::{HelperChain, HelperMisconduct, SumStudy, sealing_key_of};
 use fedbo_transport::LinkError;
 use fedbo_wire::{
-    CloseAnswer, Digest, HelperEntry, PassedReport, REPORTS_MAX, SealedUpload, SigningKey, Verdict,
-    commitment,
+    CloseAnswer, Digest, HelperEntry, PassedReport, REPORTS_MAX, RoundKey, SealedUpload,
+    SigningKey, Verdict, commitment,
 };
 
 use super::helper::{HelperFailed, HelperLink};
 
-/// The reason why an upload is not taken.
+/// Reason why an upload is not taken.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum NotVerified {
     /// The machine of the round would reject it.
     #[error(transparent)]
     Rejected(#[from] UpdateRejected),
-    /// Its sender's own fault: no honest agent makes such a report (INV-5).
-    #[error("the upload is refused by both servers: {0}")]
+    /// The sender is at fault: no honest agent makes this report (INV-5).
+    #[error("both servers refuse the upload: {0}")]
     Report(#[from] ReportRefused),
     /// Another upload of the same slot is being verified.
     #[error("an upload of this slot is being verified; try again later")]
     Twice,
-    /// The helper cannot say at present.
-    #[error("the study's helper cannot be asked at present: {0}")]
+    /// The helper cannot answer at present.
+    #[error("cannot reach the study's helper now: {0}")]
     Helper(#[from] HelperFailed),
 }
 
-/// The intake of a study whose vectors two servers sum. Requests of agents verify and leave vectors here; the study's thread reads them.
+/// Intake of a study with a secure sum.
+///
+/// Requests of agents verify vectors and leave them here, and the study's thread reads them.
 pub(crate) struct SumIntake {
     study: SumStudy,
     map: MapHash,
@@ -44,23 +46,34 @@ pub(crate) struct SumIntake {
     state: Mutex<State>,
 }
 
+/// Readiness of a round for vectors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Takes {
+    /// Not yet: the helper has to answer for the round first.
+    Soon,
+    Now,
+    /// The round is closed, or collects nothing.
+    Nothing,
+}
+
 struct State {
-    /// The round that is played, and whether it takes vectors.
+    /// Current round.
     round: u64,
-    is_open: bool,
-    /// Slots that have been in as many releases as they may be.
+    takes: Takes,
+    /// Slots that have been in the maximum number of releases.
     spent: BTreeSet<u32>,
-    /// Slots of which an upload is being verified: never two of one slot, of which each server might keep another.
+    /// Slots with an upload that is being verified. Never two uploads of one slot, since each
+    /// server might keep a different one.
     verified_now: BTreeSet<u32>,
     vectors: BTreeMap<u32, Verified>,
-    /// The helper's ledger, as far as it was shown.
+    /// Known part of the helper's ledger.
     chain: HelperChain,
     entries: Vec<Arc<HelperEntry>>,
-    /// The hashes to which the helper is bound, by round.
+    /// Commitments of the helper, by round.
     commitments: BTreeMap<u64, Digest>,
 }
 
-/// The turn of one upload of a slot.
+/// Guard for the verification of one upload of a slot.
 struct Turn<'a> {
     intake: &'a SumIntake,
     slot: u32,
@@ -75,7 +88,7 @@ impl Drop for Turn<'_> {
 /// A vector that both servers have verified.
 pub(crate) struct Verified {
     pub(crate) vector: OutputShare,
-    /// For a helper that has forgotten it.
+    /// Kept for a helper that has forgotten the report.
     pub(crate) passed: PassedReport,
 }
 
@@ -90,7 +103,7 @@ impl SumIntake {
         Self::with(study, map, key, helper)
     }
 
-    /// With a way to the helper.
+    /// Creates an intake with an existing link to the helper.
     pub(crate) fn with(
         study: SumStudy,
         map: MapHash,
@@ -101,11 +114,11 @@ impl SumIntake {
         let verification =
             sealing.verification_key(&study.sealing(Server::Helper), &study.config.0);
         let verification = verification.ok_or_else(|| {
-            LinkError::Setting("the helper's card names a key that cannot be used".to_owned())
+            LinkError::Setting("the helper's card contains an unusable key".to_owned())
         })?;
         let state = State {
             round: 0,
-            is_open: false,
+            takes: Takes::Nothing,
             spent: BTreeSet::new(),
             verified_now: BTreeSet::new(),
             vectors: BTreeMap::new(),
@@ -124,15 +137,38 @@ impl SumIntake {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A round begins: it takes vectors, or takes none.
-    pub(crate) fn begin(&self, round: u64, takes: bool, spent: Vec<u32>) {
+    /// Begins a round that takes vectors now, takes them soon, or takes none.
+    pub(crate) fn begin(&self, round: u64, takes: Takes, spent: Vec<u32>) {
         let mut state = self.state();
-        (state.round, state.is_open) = (round, takes);
+        (state.round, state.takes) = (round, takes);
         state.spent = spent.into_iter().collect();
         state.vectors.clear(); // INV-16
     }
 
-    /// Takes an upload: opens the leader's share, verifies it together with the helper, keeps what the leader knows of the vector.
+    /// Has the helper open a round, which cannot begin before (INV-30). The helper first compares
+    /// its folder with its newest share that is known here (INV-28).
+    ///
+    /// Returns the key of the round. `None` if the helper has closed the round.
+    pub(crate) fn open(&self, round: u64) -> Result<Option<RoundKey>, HelperFailed> {
+        let newest = self.state().commitments.last_key_value().map(|(round, hash)| (*round, *hash));
+        self.helper.open(&self.study, round, newest)
+    }
+
+    /// Makes sure that the helper has a session with this process.
+    pub(crate) fn meet(&self, round: u64) -> Result<(), HelperFailed> {
+        match self.helper.session() {
+            Some(_) => Ok(()),
+            None => self.open(round).map(drop),
+        }
+    }
+
+    /// Returns true if the helper was restarted and must open the round again.
+    pub(crate) fn has_lost_session(&self) -> bool {
+        self.helper.session().is_none()
+    }
+
+    /// Takes an upload: opens the leader's share, verifies it together with the helper, and keeps
+    /// the leader's part of the vector.
     pub(crate) fn post(&self, upload: &SealedUpload) -> Result<(), NotVerified> {
         let (sender, round) = (upload.slot, upload.round);
         if !self.state().verified_now.insert(sender) {
@@ -161,14 +197,14 @@ impl SumIntake {
         let verdicts = self.helper.verify(&self.study, round, reports, false)?;
         let vector = self.accepted(&context, state, verdicts.into_iter().next().flatten())?;
         let mut state = self.state();
-        if state.round != round || !state.is_open {
+        if state.round != round || state.takes != Takes::Now {
             return Err(UpdateRejected::Late { sender, round }.into());
         }
         state.vectors.entry(sender).or_insert(Verified { vector, passed });
         Ok(())
     }
 
-    /// Keeps a vector for the round that is played.
+    /// Keeps a vector for the current round.
     #[cfg(test)]
     pub(crate) fn keep(&self, slot: u32, verified: Verified) {
         self.state().vectors.insert(slot, verified);
@@ -184,7 +220,8 @@ impl SumIntake {
         self.study.sharing.accept(context, state, &message)
     }
 
-    /// Returns true if a vector of this slot and round is here; refused for public reasons alone (INV-4, INV-5).
+    /// Returns true if a vector of this slot and round is here. Refuses for public reasons only
+    /// (INV-4, INV-5).
     fn is_there(&self, upload: &SealedUpload) -> Result<bool, UpdateRejected> {
         let (sender, round) = (upload.slot, upload.round);
         let (found, expected) = (MapHash(upload.map.0), self.map);
@@ -205,40 +242,49 @@ impl SumIntake {
             let most = self.study.participations.unwrap_or(0);
             return Err(UpdateRejected::Spent { sender, most });
         }
-        match (state.is_open, self.study.schedule.releases(round)) {
-            (true, _) => Ok(false),
-            (false, true) => Err(UpdateRejected::Late { sender, round }),
-            (false, false) => Err(UpdateRejected::NotCollected { sender, round }),
+        match (state.takes, self.study.schedule.releases(round)) {
+            (Takes::Now, _) => Ok(false),
+            (Takes::Soon, _) => {
+                let current = round.saturating_sub(1);
+                Err(UpdateRejected::Early { sender, round, current })
+            }
+            (Takes::Nothing, true) => Err(UpdateRejected::Late { sender, round }),
+            (Takes::Nothing, false) => Err(UpdateRejected::NotCollected { sender, round }),
         }
     }
 
-    /// Returns true if a vector that an agent delivered is not here, as after a crash.
+    /// Returns true if a vector that an agent delivered is missing, for example after a crash.
     pub(crate) fn awaits(&self, slot: u32, round: u64) -> bool {
         let state = self.state();
-        state.is_open && state.round == round && !state.vectors.contains_key(&slot)
+        state.takes == Takes::Now && state.round == round && !state.vectors.contains_key(&slot)
     }
 
-    /// Returns true if all that may come have come.
+    /// Returns true if every slot has delivered or is spent.
     pub(crate) fn is_complete(&self) -> bool {
         let state = self.state();
         state.vectors.len() + state.spent.len() >= self.study.n_slots as usize
     }
 
-    /// Takes no more vectors, and has the helper close over the same slots: those, in order. A helper that was started again gets its reports
-    /// once more; slots that it has not after that are dropped at both.
+    /// Stops taking vectors, and has the helper close over the same slots. Returns these slots in
+    /// order.
+    ///
+    /// A helper that was restarted gets its reports again. Slots that it still lacks after that are
+    /// dropped by both servers.
     pub(crate) fn agree(&self, round: u64) -> Result<Vec<u32>, HelperFailed> {
         let mut slots: Vec<u32> = {
             let mut state = self.state();
-            state.is_open = false;
+            state.takes = Takes::Nothing;
             state.vectors.keys().copied().collect()
         };
-        // Each answer but the first two takes a slot away, so a helper cannot keep this busy for ever.
+        // Every `Missing` answer after the first removes a slot, so a helper cannot keep this loop
+        // busy forever.
         let mut is_passed_again = false;
         loop {
             match self.helper.close(&self.study, round, &slots)? {
                 CloseAnswer::Closed { slots: closed, commitment } => {
                     let mut state = self.state();
                     if closed.iter().any(|slot| !state.vectors.contains_key(slot)) {
+                        state.takes = Takes::Now; // agents send their vectors again
                         return Err(HelperFailed::OtherSlots { round });
                     }
                     state.commitments.insert(round, commitment);
@@ -258,7 +304,7 @@ impl SumIntake {
         }
     }
 
-    /// Passes reports on once more.
+    /// Passes reports to the helper again.
     fn verify_again(&self, round: u64, slots: &[u32]) -> Result<(), HelperFailed> {
         for slots in slots.chunks(REPORTS_MAX) {
             let reports: Vec<PassedReport> = {
@@ -271,17 +317,17 @@ impl SumIntake {
         Ok(())
     }
 
-    /// A vector that is to be summed.
+    /// Returns a vector to be summed.
     pub(crate) fn take(&self, slot: u32) -> Option<OutputShare> {
         self.state().vectors.get(&slot).map(|verified| verified.vector.clone())
     }
 
-    /// The hash to which the helper is bound in a round.
+    /// Returns the helper's commitment in a round.
     pub(crate) fn commitment(&self, round: u64) -> Option<Digest> {
         self.state().commitments.get(&round).copied()
     }
 
-    /// Takes up the hashes that were kept before a start.
+    /// Restores the commitments that were stored before a restart.
     pub(crate) fn remember(&self, commitments: Vec<(u64, Digest)>) {
         self.state().commitments.extend(commitments);
     }
@@ -291,20 +337,29 @@ impl SumIntake {
         self.state().entries.iter().any(|entry| entry.entry.round == round)
     }
 
-    /// Shows the leader's share of a round, which is durable, and gets the helper's: entries that are new. Nothing is taken of an answer with
-    /// an entry from which agents would get no release and would not know why. `own` is the leader's share of an earlier round.
+    /// Shows the leader's durable share of a round to the helper, and keeps the helper's new
+    /// entries.
+    ///
+    /// Rejects the whole answer if an entry would give agents no release and no reason for that.
+    /// `own` returns the leader's share of an earlier round.
     pub(crate) fn reveal(
         &self,
         round: u64,
         share: &[u8],
         own: impl Fn(u64) -> Option<Vec<u8>>,
     ) -> Result<(), HelperFailed> {
-        let (after, bound) = {
+        let (after, bound, known) = {
             let state = self.state();
-            (state.chain.seq(), state.commitments.get(&round).copied())
+            let known = state.entries.iter().find(|entry| entry.entry.round == round).cloned();
+            (state.chain.seq(), state.commitments.get(&round).copied(), known)
         };
-        // Asked anew, a helper that has seen the leader's share could name another.
+        if let Some(known) = known {
+            return Ok(HelperChain::check_leader(&known, share)?); // known already, for example since the start
+        }
+        // The helper is not asked again: after seeing the leader's share, it could name another
+        // commitment.
         let bound = bound.ok_or(HelperFailed::Unbound { round })?;
+        self.meet(round)?;
         let (salt, entries) = self.helper.reveal(&self.study, (round, share), after)?;
         let mut state = self.state();
         let mut chain = state.chain.clone();
@@ -319,7 +374,7 @@ impl SumIntake {
         for entry in &new {
             let found = entry.entry.round;
             if entry.leader_share == Digest([0; 32]) {
-                continue; // it gives no release, as the helper says
+                continue; // the helper says that it gives no release
             }
             let earlier = if found == round { None } else { own(found) };
             let own = if found == round { Some(share) } else { earlier.as_deref() };
@@ -333,7 +388,7 @@ impl SumIntake {
         Ok(())
     }
 
-    /// The helper's entries of rounds before this one, in order.
+    /// Returns the helper's entries of rounds before this one, in order.
     pub(crate) fn entries_before(&self, round: u64) -> Vec<Arc<HelperEntry>> {
         let state = self.state();
         let before = state.entries.iter().filter(|entry| entry.entry.round < round);

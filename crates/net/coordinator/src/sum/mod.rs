@@ -1,4 +1,5 @@
-//! The leader of a secure sum: what the coordinator does beside collecting and releasing, where another party runs the second server.
+//! The leader of a secure sum: the coordinator's work beyond collecting and releasing, if another
+//! party runs the second server.
 
 mod helper;
 mod intake;
@@ -7,5 +8,5 @@ mod rounds;
 mod tests;
 
 pub(crate) use helper::HelperFailed;
-pub(crate) use intake::{NotVerified, SumIntake};
+pub(crate) use intake::{NotVerified, SumIntake, Takes};
 pub(crate) use rounds::LeaderRounds;

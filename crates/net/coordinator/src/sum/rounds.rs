@@ -1,4 +1,4 @@
-//! The leader's part of a round, as a mechanism of the round machine.
+//! Rounds of the leader, as a mechanism of the round machine.
 
 use std::sync::Arc;
 
@@ -10,8 +10,10 @@ use fedbo_secure_sum::ServerRound;
 
 use super::SumIntake;
 
-/// Rounds of the leader, with noise from `S`. Vectors come verified from the intake, once the helper has closed over the same slots; the
-/// machine is fed with their slots alone.
+/// Rounds of the leader, with noise from `S`.
+///
+/// The intake provides verified vectors, once the helper has closed over the same slots. The
+/// machine receives their slots only.
 pub(crate) struct LeaderRounds<S> {
     intake: Arc<SumIntake>,
     source: S,
@@ -23,20 +25,21 @@ impl<S> LeaderRounds<S> {
     }
 }
 
-/// A round of the leader: its noise is drawn before it opens a report (INV-8).
-pub(crate) struct LeaderRound<K> {
-    sums: ServerRound<K>,
+/// A round of the leader. Its noise is drawn when it closes, after the helper has closed over the
+/// same slots (INV-29).
+pub(crate) struct LeaderRound {
+    sums: ServerRound,
     slots: Vec<u32>,
 }
 
 impl<S: NoiseSource> RoundMechanism for LeaderRounds<S> {
-    type Round = LeaderRound<S::Kind>;
+    type Round = LeaderRound;
 
     fn n_slots(&self) -> u32 {
         self.intake.study().n_slots
     }
 
-    /// None travel with a slot.
+    /// Zero, since slots arrive without numbers.
     fn n_features(&self) -> usize {
         0
     }
@@ -44,7 +47,7 @@ impl<S: NoiseSource> RoundMechanism for LeaderRounds<S> {
     fn open(&mut self, round: u64) -> Result<Self::Round, MechanismFailed> {
         let study = self.intake.study();
         let at = (round, study.schedule.shape(round));
-        let sums = study.sharing.begin(Server::Leader, at, &mut self.source)?;
+        let sums = study.sharing.begin(Server::Leader, at);
         Ok(LeaderRound { sums, slots: Vec::new() })
     }
 
@@ -63,13 +66,14 @@ impl<S: NoiseSource> RoundMechanism for LeaderRounds<S> {
 
     fn close(&mut self, mut collecting: Self::Round) -> Result<PendingRelease, MechanismFailed> {
         collecting.slots.sort_unstable();
-        let share = collecting.sums.close(&collecting.slots);
-        let share = share.map_err(|(_, missing)| MechanismFailed::SecureSum(missing.to_string()));
+        let share = collecting.sums.close(&collecting.slots, &mut self.source);
+        let share = share.map_err(|(_, refused)| MechanismFailed::from(refused));
         let event = self.intake.study().event.filter(|_| S::Kind::PRIVATE); // INV-10
         Ok(PendingRelease { bytes: share?.to_bytes(), event })
     }
 
-    /// The leader's share of a round, which holds no number that means anything without the helper's.
+    /// Checks the leader's share of a round. The aggregate is empty, since the share means nothing
+    /// without the helper's.
     fn restore(&self, round: u64, bytes: &[u8]) -> Result<Aggregate, MechanismFailed> {
         let study = self.intake.study();
         let at = (round, study.schedule.shape(round));

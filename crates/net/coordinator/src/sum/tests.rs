@@ -5,19 +5,22 @@ use fedbo_federation::{Federation, FrozenFor};
 use fedbo_ledger::Head;
 use fedbo_objective::NoProblems;
 use fedbo_privacy::mechanism::{SecureNoise, Server};
+use fedbo_protocol::UpdateRejected;
 use fedbo_secure_sum::Sharing;
 use fedbo_servers::{HelperMisconduct, SumStudy, card_of, sealing_key_of};
 use fedbo_transport::{CarriedAnswer, CarriedRequest, Courier, HttpClient, LinkError};
 use fedbo_wire::{
-    CloseAnswer, Digest, HEADER_PROTOCOL, HelperEntry, LedgerEntry, PROTOCOL_VERSION, PassedReport,
-    SigningKey, close_from_bytes, commitment, entries_to_bytes, share_digest, verdicts_to_bytes,
+    CloseAnswer, Digest, HEADER_PROTOCOL, HelperEntry, LedgerEntry, NO_SESSION, OpenAnswer,
+    PROTOCOL_VERSION, PassedReport, RoundKey, SealedUpload, Session, SigningKey, close_from_bytes,
+    commitment, entries_to_bytes, open_from_bytes, share_digest, verdicts_to_bytes,
     verify_from_bytes,
 };
 
 use super::helper::{HelperFailed, HelperLink};
-use super::intake::{SumIntake, Verified};
+use super::intake::{NotVerified, SumIntake, Takes, Verified};
 
 const SALT: [u8; 32] = [7; 32];
+const SESSION: Session = [8; 16];
 
 fn key(seed: u8) -> Arc<SigningKey> {
     Arc::new(SigningKey::from_seed([seed; 32]))
@@ -39,13 +42,20 @@ fn study() -> SumStudy {
     SumStudy::of(&federation, &config).unwrap().unwrap()
 }
 
-/// A helper that says what a test has it say.
+/// A round, and the newest share that the leader named.
+type Opened = (u64, Option<(u64, Digest)>);
+
+/// Helper with scripted answers.
 struct FakeHelper {
     study: SumStudy,
-    /// The answers to requests to close a round, one after the other; the last again and again.
+    /// Answers to successive requests to close a round. The last one repeats.
     closes: Vec<CloseAnswer>,
     entries: Vec<HelperEntry>,
     asked: Mutex<usize>,
+    /// False if another key signs the keys of the rounds.
+    signs_keys: bool,
+    /// Rounds that the leader asked to open, each with the newest share that it named.
+    opened: Mutex<Vec<Opened>>,
 }
 
 impl fmt::Debug for FakeHelper {
@@ -58,16 +68,25 @@ impl Courier for FakeHelper {
     fn carry(&self, request: CarriedRequest) -> Result<CarriedAnswer, LinkError> {
         let (_, rest) = request.target.split_once("/rounds/").unwrap();
         let (round, action) = rest.split_once('/').unwrap();
-        let place = self.study.sum_place(round.parse().unwrap());
+        let action = action.split('?').next().unwrap();
+        let session = if action == "open" { NO_SESSION } else { SESSION };
+        let place = self.study.sum_place(round.parse().unwrap(), session);
         let (key, body) = (key(2), request.body.as_slice());
         let by = (&*key, body);
-        let body = match action.split('?').next().unwrap() {
+        let body = match action {
+            "open" => {
+                let known = open_from_bytes(body, place).unwrap();
+                self.opened.lock().unwrap().push((place.round, known));
+                let signer = if self.signs_keys { &key } else { &self::key(3) };
+                let key = RoundKey::new(signer, &self.study.config, place.round, [5; 32]);
+                OpenAnswer { session: SESSION, key: Some(key) }.to_bytes(place, by)
+            }
             "close" => {
                 close_from_bytes(body, place, self.study.n_slots).unwrap();
                 let mut asked = self.asked.lock().unwrap();
                 let answer = &self.closes[(*asked).min(self.closes.len() - 1)];
                 *asked += 1;
-                assert!(*asked < 20, "it is asked again and again");
+                assert!(*asked < 20, "it is asked repeatedly");
                 answer.to_bytes(place, by)
             }
             "verify" => {
@@ -83,24 +102,41 @@ impl Courier for FakeHelper {
 }
 
 fn intake(study: &SumStudy, closes: Vec<CloseAnswer>, entries: Vec<HelperEntry>) -> SumIntake {
-    let helper = FakeHelper { study: study.clone(), closes, entries, asked: Mutex::new(0) };
-    let helper: Arc<dyn Courier> = Arc::new(helper);
-    let client = || HttpClient::carried("http://helper", Arc::clone(&helper), "the helper");
-    let link = HelperLink::by(client(), client(), key(1));
-    SumIntake::with(study.clone(), fedbo_gp::MapHash([0; 32]), &key(1), link).unwrap()
+    let intake = intake_of(Arc::new(fake(study, closes, entries)));
+    intake.open(0).unwrap();
+    intake
 }
 
-/// A share of a round over slots whose vectors are all 0.
+fn fake(study: &SumStudy, closes: Vec<CloseAnswer>, entries: Vec<HelperEntry>) -> FakeHelper {
+    FakeHelper {
+        study: study.clone(),
+        closes,
+        entries,
+        asked: Mutex::new(0),
+        signs_keys: true,
+        opened: Mutex::default(),
+    }
+}
+
+fn intake_of(fake: Arc<FakeHelper>) -> SumIntake {
+    let study = fake.study.clone();
+    let helper: Arc<dyn Courier> = fake;
+    let client = || HttpClient::carried("http://helper", Arc::clone(&helper), "the helper");
+    let link = HelperLink::by(client(), client(), key(1));
+    SumIntake::with(study, fedbo_gp::MapHash([0; 32]), &key(1), link).unwrap()
+}
+
+/// Returns a server's share of a round over `slots`.
 fn share(study: &SumStudy, server: Server, round: u64, slots: &[u32]) -> Vec<u8> {
     let at = (round, study.schedule.shape(round));
-    let mut sums = study.sharing.begin(server, at, &mut SecureNoise::new()).unwrap();
+    let mut sums = study.sharing.begin(server, at);
     for slot in slots {
         sums.keep(*slot, verified(study, round, *slot).vector);
     }
-    sums.close(slots).unwrap().to_bytes()
+    sums.close(slots, &mut SecureNoise::new()).unwrap().to_bytes()
 }
 
-/// A vector of an agent, as a leader keeps it.
+/// Returns a vector of an agent, as a leader keeps it.
 fn verified(study: &SumStudy, round: u64, slot: u32) -> Verified {
     let sharing: &Sharing = &study.sharing;
     let context = study.place(round, slot).context();
@@ -120,7 +156,8 @@ fn verified(study: &SumStudy, round: u64, slot: u32) -> Verified {
     Verified { vector, passed: PassedReport { slot, nonce, public, for_helper, verifier } }
 }
 
-/// The helper's ledger: rounds, its shares, and the digests of the leader's that it puts to them.
+/// Returns the helper's ledger from rounds, the helper's shares, and the digests of the leader's
+/// shares.
 fn entries(study: &SumStudy, rounds: &[(u64, &[u8], Digest)]) -> Vec<HelperEntry> {
     let mut head: Head = study.helper_genesis;
     let mut all = Vec::new();
@@ -137,7 +174,7 @@ fn closed(share: &[u8]) -> CloseAnswer {
     CloseAnswer::Closed { slots: Vec::new(), commitment: commitment(&SALT, share) }
 }
 
-/// A bad helper cannot have the coordinator hand out what agents would hold against the coordinator, nor a share that it chose late.
+/// A malicious helper can neither frame the coordinator before agents nor choose its share late.
 #[test]
 fn a_helper_that_breaks_the_protocol_gives_agents_nothing() {
     let study = study();
@@ -146,7 +183,7 @@ fn a_helper_that_breaks_the_protocol_gives_agents_nothing() {
     let shown = share_digest(&own);
     let reveal = |bound: &[u8], found: Vec<HelperEntry>| {
         let intake = intake(&study, vec![closed(bound)], found);
-        intake.begin(0, true, Vec::new());
+        intake.begin(0, Takes::Now, Vec::new());
         intake.agree(0).unwrap();
         let revealed = intake.reveal(0, &own, |round| (round == 0).then(|| own.clone()));
         assert_eq!(intake.has_entry(0), revealed.is_ok());
@@ -154,11 +191,11 @@ fn a_helper_that_breaks_the_protocol_gives_agents_nothing() {
         revealed
     };
     reveal(&right, entries(&study, &[(0, &right, shown)])).unwrap();
-    // It is bound to another share.
+    // The helper has committed to another share.
     let other = share(&study, Server::Helper, 0, &[]);
     let late = reveal(&right, entries(&study, &[(0, &other, shown)]));
     assert!(matches!(late, Err(HelperFailed::OtherShare { round: 0 })));
-    // It is bound to what is no share of the round, or one over other slots.
+    // The helper has committed to an invalid share of the round, or to one over other slots.
     let mut beyond = right.clone();
     let last = beyond.len() - 8;
     beyond[last..].copy_from_slice(&u64::MAX.to_le_bytes());
@@ -168,20 +205,21 @@ fn a_helper_that_breaks_the_protocol_gives_agents_nothing() {
         let revealed = reveal(&wrong, entries(&study, &[(0, &wrong, shown)]));
         assert!(matches!(revealed, Err(HelperFailed::Share { round: 0, .. })), "{revealed:?}");
     }
-    // It signs that it was shown another share.
+    // The helper signs that it saw another share.
     let misled = reveal(&right, entries(&study, &[(0, &right, Digest([3; 32]))]));
     let is_misled =
         matches!(misled, Err(HelperFailed::Misconduct(HelperMisconduct::OtherShare { round: 0 })));
     assert!(is_misled);
-    // After a start nobody knows to what it was bound, and it is not asked anew.
+    // After a restart the helper's commitment is unknown, and the helper is not asked for it again.
     let started = intake(&study, vec![closed(&right)], entries(&study, &[(0, &right, shown)]));
     let unbound = started.reveal(0, &own, |_| None);
     assert!(matches!(unbound, Err(HelperFailed::Unbound { round: 0 })));
-    // Its ledger does not have the round.
+    // The helper's ledger lacks the round.
     assert!(matches!(reveal(&right, Vec::new()), Err(HelperFailed::SetBack { round: 0 })));
 }
 
-/// The share of a round whose answer was lost comes with that of the next: as the coordinator had shown it, or as one that gives no release.
+/// If the answer with a share was lost, the share comes with that of the next round. It matches the
+/// share that the coordinator had shown, or gives no release.
 #[test]
 fn entries_of_earlier_rounds_are_looked_at_as_well() {
     let study = study();
@@ -205,7 +243,7 @@ fn entries_of_earlier_rounds_are_looked_at_as_well() {
     ));
 }
 
-/// A helper that never has what it is asked for is not asked for ever.
+/// A helper that never has the requested reports is not asked forever.
 #[test]
 fn a_helper_cannot_keep_a_round_busy() {
     let study = study();
@@ -213,13 +251,13 @@ fn a_helper_cannot_keep_a_round_busy() {
     let share = share(&study, Server::Helper, 0, &[]);
     let agree = |closes: Vec<CloseAnswer>| {
         let intake = intake(&study, closes, Vec::new());
-        intake.begin(0, true, Vec::new());
+        intake.begin(0, Takes::Now, Vec::new());
         for slot in 0..3 {
             intake.keep(slot, verified(&study, 0, slot));
         }
         intake.agree(0)
     };
-    // Reports are passed on once more; what it has not after that is dropped.
+    // Reports are passed on once more. Slots that are still missing after that are dropped.
     let answers = vec![missing(&[0]), missing(&[1]), missing(&[0, 2]), closed(&share)];
     assert_eq!(agree(answers).unwrap(), Vec::<u32>::new());
     let endless = agree(vec![missing(&[0]), missing(&[1]), missing(&[0]), missing(&[1])]);
@@ -232,6 +270,77 @@ fn a_helper_cannot_keep_a_round_busy() {
     }
     let others = CloseAnswer::Closed { slots: vec![1], commitment: Digest([1; 32]) };
     let intake = intake(&study, vec![others], Vec::new());
-    intake.begin(0, true, Vec::new());
+    intake.begin(0, Takes::Now, Vec::new());
     assert!(matches!(intake.agree(0), Err(HelperFailed::OtherSlots { round: 0 })));
+}
+
+/// A restarted coordinator shows its newest share at once, and must not show it again with every
+/// check of the helper.
+#[test]
+fn a_share_that_came_with_the_start_is_not_asked_for_again() {
+    let study = study();
+    let own = share(&study, Server::Leader, 0, &[]);
+    let right = share(&study, Server::Helper, 0, &[]);
+    let found = entries(&study, &[(0, &right, share_digest(&own))]);
+    let intake = intake(&study, vec![closed(&right)], found);
+    intake.remember(vec![(0, commitment(&SALT, &right))]);
+    for _ in 0..3 {
+        intake.reveal(0, &own, |_| None).unwrap();
+        assert!(intake.has_entry(0));
+    }
+    // Another leader's share for the same round is misconduct.
+    let other = share(&study, Server::Leader, 0, &[]);
+    let misled = intake.reveal(0, &other, |_| None);
+    assert!(matches!(
+        misled,
+        Err(HelperFailed::Misconduct(HelperMisconduct::OtherShare { round: 0 }))
+    ));
+}
+
+/// Before a round begins, the helper is told its newest known share. A key that it has not signed
+/// begins no round.
+#[test]
+fn a_round_is_opened_with_what_is_known_of_the_helper() {
+    let study = study();
+    let helper = Arc::new(fake(&study, Vec::new(), Vec::new()));
+    let intake = intake_of(Arc::clone(&helper));
+    assert!(matches!(intake.agree(0), Err(HelperFailed::NoSession)));
+    assert_eq!(intake.open(0).unwrap().unwrap().round, 0);
+    intake.remember(vec![(0, Digest([1; 32])), (2, Digest([2; 32]))]);
+    intake.open(3).unwrap();
+    let newest = Some((2, Digest([2; 32])));
+    assert_eq!(*helper.opened.lock().unwrap(), [(0, None), (3, newest)]);
+    let forger = FakeHelper { signs_keys: false, ..fake(&study, Vec::new(), Vec::new()) };
+    let forged = intake_of(Arc::new(forger)).open(1);
+    assert!(matches!(forged, Err(HelperFailed::Key { round: 1, .. })));
+}
+
+/// An agent that learned of the round before a restart of the coordinator uploads while the round
+/// waits for the helper. It must try again, and has not missed the round.
+#[test]
+fn an_upload_for_a_round_that_waits_for_the_helper_is_early() {
+    let study = study();
+    let intake = intake_of(Arc::new(fake(&study, Vec::new(), Vec::new())));
+    let sizes = study.sealed_sizes();
+    let upload = SealedUpload {
+        config: study.config,
+        map: Digest([0; 32]),
+        slot: 1,
+        round: 3,
+        nonce: [0; 16],
+        public: vec![0; sizes.public],
+        for_leader: vec![0; sizes.for_leader],
+        for_helper: vec![0; sizes.for_helper],
+    };
+    let early = |refused| {
+        matches!(refused, Err(NotVerified::Rejected(UpdateRejected::Early { round: 3, .. })))
+    };
+    intake.begin(2, Takes::Nothing, Vec::new());
+    assert!(early(intake.post(&upload)));
+    intake.begin(3, Takes::Soon, Vec::new());
+    assert!(early(intake.post(&upload)));
+    assert!(!intake.awaits(1, 3), "nobody is asked to send again");
+    intake.begin(3, Takes::Nothing, Vec::new());
+    let late = intake.post(&upload);
+    assert!(matches!(late, Err(NotVerified::Rejected(UpdateRejected::Late { .. }))));
 }

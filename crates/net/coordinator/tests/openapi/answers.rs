@@ -1,26 +1,27 @@
-//! The description covers the answers of a running service.
+//! The description covers all answers of a running service.
 
 use std::collections::BTreeSet;
 
 use fedbo_coordinator::store::StudyState;
 use fedbo_wire::{
-    CoordinatorProof, Digest, EnrolRequest, EnrolmentToken, HEADER_KEY, HEADER_PROTOCOL,
-    HEADER_SIGNATURE, HEADER_TIME, Problem, ProblemCode, PublicKey, RotateRequest, SigningKey,
-    sign_request,
+    CoordinatorProof, Digest, EnrolRequest, EnrolmentToken, HEADER_PROTOCOL, Problem, ProblemCode,
+    PublicKey, RotateRequest, SigningKey, Stamp, sign_request,
 };
 use serde_json::Value;
 
-use crate::description::{Description, codes, strings};
-use crate::world::{Answer, TestAgent, World, now_ms, one_hot, relayed, send, summed};
+use crate::openapi::description::{Description, codes, strings};
+use crate::world::{
+    Answer, TestAgent, World, headers, next_counter, now_ms, one_hot, relayed, send, summed,
+};
 
-/// Compares answers with their description, and remembers what it has seen.
+/// Compares answers with their description, and records which were seen.
 struct Checked {
     description: Description,
     seen: BTreeSet<(String, u16, String)>,
 }
 
 impl Checked {
-    /// Compares status, headers, type and body of an answer with what is described of this operation.
+    /// Compares status, headers, type and body of an answer with the description of the operation.
     fn check(&mut self, operation: &str, answer: &Answer) {
         let (method, path) = operation.split_once(' ').unwrap();
         let described = &self.description.0["paths"][path][method.to_lowercase()];
@@ -87,6 +88,7 @@ impl Checked {
 }
 
 const COORDINATOR: &str = "GET /v1/coordinator";
+const OFFER: &str = "POST /v1/offer";
 const ENROL: &str = "POST /v1/enrol";
 const CONFIG: &str = "GET /v1/studies/{study}/config";
 const HANDOUTS: &str = "GET /v1/studies/{study}/handouts";
@@ -108,9 +110,9 @@ fn what_is_answered_is_described() {
     let store = world.home.store();
     let record = |name: &str| store.study(name).unwrap();
 
-    // Who answers.
+    // The coordinator's proof of identity.
     let challenge = format!("/v1/coordinator?challenge={}", Digest([7; 32]));
-    let version = format!("{HEADER_PROTOCOL}: 2\r\n");
+    let version = format!("{HEADER_PROTOCOL}: 3\r\n");
     let met = send(world.address, "GET", &challenge, &version, &[]);
     check.check(COORDINATOR, &met);
     let met: CoordinatorProof = serde_json::from_str(&met.text()).unwrap();
@@ -119,14 +121,19 @@ fn what_is_answered_is_described() {
     let unversioned = send(world.address, "GET", &challenge, "", &[]);
     check.check(COORDINATOR, &unversioned);
 
-    // Enrolment, right and wrong.
+    // Valid and invalid enrolment.
     let token = world.home.token(&record("summed"), 0).unwrap();
     let enrol = |token: &EnrolmentToken, agent: &TestAgent| {
         serde_json::to_vec(&EnrolRequest::new(token, &agent.key.public())).unwrap()
     };
     let alone = agent(&world, "summed", 60, 0);
     let stranger = agent(&world, "relayed", 61, 0);
+    for bad in [&b"{}"[..], &[b' '; 2000]] {
+        check.check(OFFER, &stranger.ask("POST", "/v1/offer", bad));
+    }
+    check.check(OFFER, &alone.ask("POST", "/v1/offer", &enrol(&token, &alone)));
     check.check(ENROL, &alone.ask("POST", "/v1/enrol", &enrol(&token, &alone)));
+    check.check(OFFER, &stranger.ask("POST", "/v1/offer", &enrol(&token, &stranger)));
     check.check(ENROL, &stranger.ask("POST", "/v1/enrol", &enrol(&token, &stranger)));
     check.check(ENROL, &stranger.ask("POST", "/v1/enrol", b"{}"));
     check.check(ENROL, &stranger.ask("POST", "/v1/enrol", &[b' '; 2000]));
@@ -139,7 +146,7 @@ fn what_is_answered_is_described() {
     store.add_token(key, 2, &unknown.key().public(), 1).unwrap();
     check.check(ENROL, &stranger.ask("POST", "/v1/enrol", &enrol(&unknown, &stranger)));
 
-    // A study that has not begun, runs, pauses and ends.
+    // A study before its start, running, paused and finished.
     let upload =
         |agent: &TestAgent, round: u64, n: usize| agent.upload(round, one_hot(agent.slot, n));
     check.check(UPLOAD, &upload(&alone, 0, 3));
@@ -162,25 +169,26 @@ fn what_is_answered_is_described() {
     let target = one.target(0, 0);
     let good = one.bytes(0, one_hot(0, 2));
     check.check(UPLOAD, &one.ask("PUT", &target, &good));
+    check.check(UPLOAD, &one.ask_counted(1, "PUT", &target, &good));
     check.check(UPLOAD, &one.upload(0, vec![0.5, 0.5]));
     check.check(UPLOAD, &one.upload(1, vec![0.5, 0.5]));
     check.check(UPLOAD, &agents[1].upload(0, vec![f64::NAN, 0.5]));
     check.check(UPLOAD, &one.ask("PUT", &one.target(0, 1), &good));
     check.check(UPLOAD, &one.ask("PUT", &target, &good[1..]));
     check.check(UPLOAD, &stranger.ask("PUT", &target, &good));
-    // The first byte, those of the slot, the configuration and the map.
+    // Changes the first byte, and a byte of the slot, the configuration and the map.
     for at in [0, 8, 24, 56] {
         let mut bad = agents[1].bytes(0, one_hot(1, 2));
         bad[at] ^= 1;
         check.check(UPLOAD, &agents[1].ask("PUT", &agents[1].target(0, 1), &bad));
     }
     check.check(UPLOAD, &send(world.address, "PUT", &target, "", &good));
-    let version = "fedbo-protocol: 2\r\n";
+    let version = "fedbo-protocol: 3\r\n";
     check.check(UPLOAD, &send(world.address, "PUT", &target, version, &good));
     check.check(UPLOAD, &signed_at(&world, &target, &good, 1_000));
     check.check(UPLOAD, &signed_at(&world, &target, &good, now_ms()));
 
-    // Reading.
+    // Reading configuration, status and handouts.
     for (operation, path) in [
         (CONFIG, "/v1/studies/relayed/config"),
         (STATUS, "/v1/studies/relayed"),
@@ -192,7 +200,7 @@ fn what_is_answered_is_described() {
         check.check(operation, &stranger.ask("GET", path, &[]));
     }
 
-    // Another key.
+    // Replacing a key.
     let new = SigningKey::from_seed([77; 32]);
     let target = "/v1/studies/relayed/key";
     let rotation = |new: &SigningKey, old: &PublicKey| {
@@ -207,7 +215,7 @@ fn what_is_answered_is_described() {
     check.check(KEY, &agents[1].ask("POST", target, b"[]"));
     check.check(KEY, &agents[1].ask("POST", target, &rotation(&new, &old)));
 
-    // Off the roster.
+    // An agent that is off the roster.
     store.revoke(record("relayed").key, 2).unwrap();
     wait_for(|| agents[2].poll("wait=0").status == ProblemCode::Revoked.http_status());
     check.check(HANDOUTS, &agents[2].poll("wait=0"));
@@ -221,7 +229,8 @@ fn what_is_answered_is_described() {
         .map(ProblemCode::name)
         .filter(|name| !seen.contains(name))
         .collect();
-    // Those that need an overload, a defect, another path or method; a study with silent rounds; or a full round.
+    // Not seen here: codes that need an overload, a defect, another path or method, a study with
+    // rounds that do not collect, or a full round.
     let expected = [
         "unknown-agent",
         "late",
@@ -250,16 +259,13 @@ fn agent(world: &World, study: &str, seed: u8, slot: u32) -> TestAgent {
     }
 }
 
-/// A request of a key on the roster whose signature was made for another body, or at another time.
+/// Sends a request of a key on the roster, with a signature of another body and at the given time.
 fn signed_at(world: &World, target: &str, body: &[u8], time_ms: u64) -> Answer {
     let key = SigningKey::from_seed([1; 32]); // slot 0 of World::enrol
-    let signed =
-        sign_request(&key, &world.home.key().public(), "PUT", target, b"another body", time_ms);
-    let headers = format!(
-        "{HEADER_PROTOCOL}: 2\r\n{HEADER_KEY}: {}\r\n{HEADER_TIME}: {}\r\n{HEADER_SIGNATURE}: {}\r\n",
-        signed.key, signed.time_ms, signed.signature
-    );
-    send(world.address, "PUT", target, &headers, body)
+    let stamp = Stamp { time_ms, counter: next_counter() };
+    let to = world.home.key().public();
+    let signed = sign_request(&key, &to, "PUT", target, b"another body", stamp);
+    send(world.address, "PUT", target, &headers(&signed), body)
 }
 
 fn wait_for(mut done: impl FnMut() -> bool) {

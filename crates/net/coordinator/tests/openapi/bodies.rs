@@ -1,19 +1,20 @@
-//! Bodies have the keys that are described.
+//! The keys of all bodies match the description.
 
 use std::collections::BTreeSet;
 
 use fedbo_coordinator::store::StudyState;
 use fedbo_wire::{
-    Accepted, CoordinatorProof, Digest, EnrolRequest, Enrolled, EnrolmentToken, Problem,
-    ProblemCode, PublicKey, RotateRequest, SigningKey, StudyStatus, Upload,
+    Accepted, Account, CoordinatorProof, Digest, EnrolRequest, Enrolled, EnrolmentToken, Problem,
+    ProblemCode, PublicKey, RotateRequest, RoundKey, SigningKey, StudyAccount, StudyStatus, Upload,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use crate::description::{Description, strings};
+use crate::openapi::description::{Description, strings};
 
-/// A body has the keys that are described, each of its type, and none that is required may be left out; a request has no others.
+/// Checks that a body has exactly the described keys with their types, and that all required keys
+/// are needed. A request must accept no other keys.
 fn check<T: Serialize + DeserializeOwned>(name: &str, body: &T, is_request: bool) {
     let description = Description::read();
     let schema = description.schema(name);
@@ -30,6 +31,8 @@ fn check<T: Serialize + DeserializeOwned>(name: &str, body: &T, is_request: bool
             Value::String(_) => "string",
             Value::Bool(_) => "boolean",
             Value::Number(_) => "integer",
+            Value::Array(_) => "array",
+            Value::Object(_) => "object",
             _ => panic!("{name}.{key} is of a kind that no body has"),
         };
         let of_key = description.resolve(&properties[key]);
@@ -67,6 +70,19 @@ fn bodies_have_the_keys_that_are_described() {
     };
     check("Enrolled", &enrolled, false);
     check("Accepted", &Accepted::default(), false);
+    let of_study = StudyAccount {
+        study: "wine".to_owned(),
+        config: Digest([4; 32]),
+        slot: 3,
+        counter: 17,
+        event: "0100".to_owned(),
+        mode: "default".to_owned(),
+        delivered: vec![(0, 2)],
+        unrecorded: vec![(4, 4)],
+    };
+    check("StudyAccount", &of_study, false);
+    let account = Account::new(&key, key.public(), 1_700_000_000_000, vec![of_study]);
+    check("Account", &account, false);
     let status = StudyStatus {
         study: "wine".to_owned(),
         state: StudyState::Paused,
@@ -76,6 +92,8 @@ fn bodies_have_the_keys_that_are_described() {
         head: String::new(),
         time_ms: 1_700_000_000_000,
         elapsed_ms: Some(5),
+        round_key: Some(RoundKey::new(&key, &Digest([4; 32]), 4, [5; 32])),
+        account,
     };
     check("StudyStatus", &status, false);
     let problem = Problem { code: ProblemCode::Late, message: "late".to_owned() };
@@ -102,7 +120,7 @@ fn texts_have_the_form_that_is_described() {
     let word = &description.schema("Accepted")["properties"]["status"]["const"];
     let accepted = serde_json::to_value(Accepted::default()).unwrap();
     assert_eq!(*word, accepted["status"]);
-    // All that is in an upload but its weights.
+    // All parts of an upload except its weights.
     let upload = description.schema("Upload")["description"].as_str().unwrap();
     let begins = format!("{} + 8·M bytes", Upload::n_bytes(0));
     assert!(upload.starts_with(&begins), "{upload}");

@@ -1,14 +1,14 @@
-//! The description, read.
+//! The parsed OpenAPI description.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use fedbo_coordinator::OPENAPI;
 use serde_json::Value;
 
-/// OpenAPI as the service hands it out.
+/// OpenAPI description, as the service hands it out.
 pub(crate) struct Description(pub(crate) Value);
 
-/// An answer as it is described.
+/// Description of an answer.
 pub(crate) struct Described<'a> {
     pub(crate) status: u16,
     pub(crate) response: &'a Value,
@@ -19,7 +19,7 @@ impl Description {
         Self(serde_json::from_str(OPENAPI).unwrap())
     }
 
-    /// A value, or what it refers to.
+    /// Returns a value, or the target of its reference.
     pub(crate) fn resolve<'a>(&'a self, value: &'a Value) -> &'a Value {
         match value.get("$ref").and_then(Value::as_str) {
             Some(reference) => {
@@ -35,7 +35,7 @@ impl Description {
         &self.0["components"]["schemas"][name]
     }
 
-    /// Method and path of all operations, with what is said of them.
+    /// Returns all operations by method and path.
     pub(crate) fn operations(&self) -> BTreeMap<(String, String), &Value> {
         let paths = self.0["paths"].as_object().unwrap();
         let of_path = |(path, item): (&String, &'_ Value)| {
@@ -65,7 +65,7 @@ impl Description {
             .collect()
     }
 
-    /// Codes and statuses of an operation's refusals.
+    /// Returns the codes and statuses of an operation's refusals.
     pub(crate) fn problems(&self, operation: &Value) -> BTreeSet<(String, u16)> {
         let answers = self.answers(operation);
         let pairs = answers.iter().flat_map(|answer| {
@@ -75,7 +75,7 @@ impl Description {
     }
 }
 
-/// The codes that a refusal may have; none if it is no refusal.
+/// Returns the possible codes of a refusal. Empty if the answer is not a refusal.
 pub(crate) fn codes(response: &Value) -> Vec<String> {
     let codes = response.pointer("/content/application~1json/schema/allOf/1/properties/code/enum");
     let codes = codes.and_then(Value::as_array).cloned().unwrap_or_default();

@@ -1,17 +1,20 @@
-//! Every route and every problem is described, and nothing else.
+//! The description has every route and every problem, and no others.
 
 use std::collections::BTreeSet;
 
-use fedbo_wire::{HEADER_KEY, HEADER_PROTOCOL, HEADER_SIGNATURE, HEADER_TIME, ProblemCode};
+use fedbo_wire::{
+    HEADER_COUNTER, HEADER_KEY, HEADER_PROTOCOL, HEADER_SIGNATURE, HEADER_TIME, ProblemCode,
+};
 use serde_json::json;
 
-use crate::description::{Description, codes, strings};
+use crate::openapi::description::{Description, codes, strings};
 
 const ROUTER: &str = include_str!("../../src/service/routes.rs");
 const PAGE: &str = include_str!("../../../../../docs/protocol.md");
 const METHODS: [&str; 7] = ["get", "put", "post", "delete", "patch", "options", "trace"];
 
-/// Method and path of each `.route("path", method(..))`: the router itself cannot be asked at run time.
+/// Returns method and path of each `.route("path", method(..))` in the source. The router cannot
+/// list them at run time.
 fn routes() -> BTreeSet<(String, String)> {
     let calls = ROUTER.split(".route(").skip(1);
     let route = |call: &str| {
@@ -31,7 +34,7 @@ fn every_route_is_described_and_nothing_else() {
     assert!(described.len() >= 10);
     assert_eq!(described, routes());
     for ((method, path), operation) in description.operations() {
-        // Each part of the path in braces is a parameter, and the other way round.
+        // Each part of the path in braces is a parameter, and vice versa.
         let in_path: BTreeSet<String> =
             path.split(['{', '}']).skip(1).step_by(2).map(str::to_owned).collect();
         let mut named = BTreeSet::new();
@@ -49,7 +52,7 @@ fn every_route_is_described_and_nothing_else() {
         let is_signed = operation["tags"] == json!(["agents"]);
         let is_for_anybody = path == "/v1/coordinator";
         let expected: &[&str] = match is_signed {
-            true => &[HEADER_PROTOCOL, HEADER_KEY, HEADER_TIME, HEADER_SIGNATURE],
+            true => &[HEADER_PROTOCOL, HEADER_KEY, HEADER_TIME, HEADER_COUNTER, HEADER_SIGNATURE],
             false if is_for_anybody => &[HEADER_PROTOCOL],
             false => &[],
         };
@@ -86,7 +89,8 @@ fn every_problem_is_described_with_its_status() {
     assert_eq!(described, known);
 }
 
-/// The lines "Codes: .." of docs/protocol.md, and what it says of all requests.
+/// Compares the lines "Codes: .." of docs/protocol.md, and its statements on all requests, with the
+/// description.
 #[test]
 fn the_page_lists_no_problem_that_is_not_described() {
     let description = Description::read();
@@ -99,7 +103,7 @@ fn the_page_lists_no_problem_that_is_not_described() {
         parts.map(str::to_owned).collect()
     };
     let of_all = quoted(&between(PAGE, "*any* request may be answered with", ", any *signed*"));
-    let of_signed = quoted(&between(PAGE, "any *signed* one with", "and any but enrolment with"));
+    let of_signed = quoted(&between(PAGE, "any *signed* one with", "any but enrolment with"));
     assert_eq!(of_all.len(), 8);
     assert_eq!(of_signed, ["not-signed", "bad-signature", "clock-differs"]);
     let mut n_sections = 0;
@@ -110,14 +114,14 @@ fn the_page_lists_no_problem_that_is_not_described() {
         };
         let (method, path) = request.split_once(' ').unwrap();
         if path == "/v1/coordinator" {
-            continue; // it has none of its own
+            continue; // lists no codes
         }
         let operation = &description.0["paths"][path][method.to_lowercase()];
         let described = description.problems(operation);
         let own = section.split_once("\nCodes: ").unwrap().1;
         let own = quoted(own.split("\n\n").next().unwrap());
         assert!(!own.is_empty());
-        let of_agents = match path == "/v1/enrol" {
+        let of_agents = match ["/v1/offer", "/v1/enrol"].contains(&path) {
             true => Vec::new(),
             false => quoted("`unknown-agent` and `revoked`"),
         };

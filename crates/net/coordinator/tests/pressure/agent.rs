@@ -3,15 +3,16 @@
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use fedbo_wire::{Digest, PublicKey, SigningKey, Upload, sign_request};
+use fedbo_wire::{Digest, PublicKey, SigningKey, Stamp, Upload, sign_request};
 use rustls::ClientConfig;
 
 use crate::service::{N_FEATURES, Pressed, STUDY};
 use crate::wire::{Answer, Tls};
 
-/// An agent, and its connection while it has one.
+/// An agent, and its connection if it has one.
 pub(crate) struct Agent {
     pub(crate) key: SigningKey,
     pub(crate) slot: u32,
@@ -37,25 +38,27 @@ impl Agent {
         }
     }
 
-    /// Its vector of a round: no other slot or round has the same.
+    /// Returns the vector for a round. It differs between slots and rounds.
     pub(crate) fn weights(&self, round: u64) -> Vec<f64> {
         weights(self.slot, round)
     }
 
-    /// The request that delivers a vector.
+    /// Returns the request that delivers a vector.
     pub(crate) fn request(&self, round: u64, weights: Vec<f64>) -> Vec<u8> {
         let upload = Upload { config: self.config, map: self.map, slot: self.slot, round, weights };
         self.signed("PUT", &self.target(round), &upload.to_bytes())
     }
 
-    /// A signed request.
+    /// Returns a signed request.
     pub(crate) fn signed(&self, method: &str, target: &str, body: &[u8]) -> Vec<u8> {
-        let signed = sign_request(&self.key, &self.coordinator, method, target, body, now_ms());
+        let counter = COUNTER.fetch_add(1, Ordering::Relaxed) + 1;
+        let stamp = Stamp { time_ms: now_ms(), counter };
+        let signed = sign_request(&self.key, &self.coordinator, method, target, body, stamp);
         let mut request = format!(
-            "{method} {target} HTTP/1.1\r\nhost: localhost\r\nfedbo-protocol: 2\r\nfedbo-key: {}\r\nfedbo-time: {}\r\n\
-             fedbo-signature: {}\r\ncontent-length: {}\r\n\r\n",
+            "{method} {target} HTTP/1.1\r\nhost: localhost\r\nfedbo-protocol: 3\r\nfedbo-key: {}\r\nfedbo-time: {}\r\n\
+             fedbo-counter: {counter}\r\nfedbo-signature: {}\r\ncontent-length: {}\r\n\r\n",
             signed.key,
-            signed.time_ms,
+            stamp.time_ms,
             signed.signature,
             body.len()
         )
@@ -68,7 +71,7 @@ impl Agent {
         format!("/v1/studies/{STUDY}/rounds/{round}/slots/{}", self.slot)
     }
 
-    /// Asks, on the connection that it has or on a new one.
+    /// Sends a request on the current connection, or on a new one.
     pub(crate) fn ask(&mut self, request: &[u8]) -> io::Result<Answer> {
         let mut connection = match self.connection.take() {
             Some(connection) => connection,
@@ -79,13 +82,16 @@ impl Agent {
         Ok(answer)
     }
 
-    /// Lets its connection go.
+    /// Closes the connection.
     pub(crate) fn hang_up(&mut self) {
         self.connection = None;
     }
 
-    /// Delivers the vector of a round: tries again when the connection fails and while the round has not begun. `false` if the
-    /// round was over before. A vector that was taken is accepted again later too, so an answer that was lost is not in doubt.
+    /// Delivers the vector of a round. Retries if the connection fails, and while the round has not
+    /// begun.
+    ///
+    /// Returns `false` if the round was already over. An accepted vector is accepted again later,
+    /// so a lost answer leaves no doubt.
     pub(crate) fn deliver(&mut self, round: u64) -> bool {
         let since = Instant::now();
         let mut last = String::new();
@@ -111,7 +117,10 @@ impl Agent {
     }
 }
 
-/// The vector of a slot in a round.
+/// Counter of requests, different in each.
+static COUNTER: AtomicU64 = AtomicU64::new(0);
+
+/// Returns the vector of a slot in a round.
 pub(crate) fn weights(slot: u32, round: u64) -> Vec<f64> {
     let mut state = round << 32 | u64::from(slot);
     let mut next = || {

@@ -1,4 +1,5 @@
-//! Clients that send far too much: memory stays bounded, honest uploads are taken, nothing is lost and nothing counts twice.
+//! Clients that send far too much: memory stays bounded, honest uploads are accepted, no vector is
+//! lost and none counts twice.
 
 use std::io::Write as _;
 use std::net::TcpStream;
@@ -25,7 +26,8 @@ fn flood_for_a_minute() {
     press(20, 3.0);
 }
 
-/// Connections that say nothing take all places: an agent gets one all the same, long before they are timed out, and keeps it.
+/// Idle connections take all places. An agent still gets a connection, long before they time out,
+/// and keeps it.
 #[test]
 fn strangers_make_room_for_agents() {
     let limits = ConnectionLimits {
@@ -44,7 +46,7 @@ fn strangers_make_room_for_agents() {
     assert!(agents[0].deliver(0));
     let second = crowd();
     assert!(agents[1].deliver(0));
-    // Both on the connections that they have: they are not among those that made room.
+    // Both agents keep their connections: these were not closed to make room.
     for agent in &mut agents {
         let request = agent.request(0, agent.weights(0));
         assert_eq!(agent.ask(&request).unwrap().0, 200);
@@ -55,13 +57,13 @@ fn strangers_make_room_for_agents() {
 }
 
 const N_AGENTS: u32 = 6;
-/// Connections that the service allows.
+/// Maximum number of connections of the service.
 const N_CONNECTIONS: usize = 64;
-/// Connections that attackers hold or try to.
+/// Number of connections that attackers hold or try to hold.
 const N_HELD: usize = 150;
 /// Bytes that an attacker tries to send in one body.
 const HUGE: usize = 64 << 20;
-/// Refused requests of each kind, at least.
+/// Minimum number of refused requests of each kind.
 const N_REFUSED: usize = 1000;
 
 fn press(n_rounds: u64, round_s: f64) {
@@ -87,7 +89,7 @@ fn press(n_rounds: u64, round_s: f64) {
             .map(|agent| scope.spawn(move || play(agent, n_rounds)))
             .collect();
         let accepted: Vec<_> = honest.into_iter().map(|agent| agent.join()).collect();
-        // A short run on a slow machine goes on until it was a flood.
+        // On a slow machine, a short run continues until the flood was large enough.
         let since = Instant::now();
         while !flooding.is_enough() && since.elapsed() < Duration::from_secs(20) {
             std::thread::sleep(Duration::from_millis(20));
@@ -95,10 +97,10 @@ fn press(n_rounds: u64, round_s: f64) {
         flooding.ended.store(true, Ordering::Relaxed);
         accepted
     });
-    // By slot, whether the upload of each round was accepted.
+    // Whether the upload of each round was accepted, by slot.
     let accepted: Vec<Vec<bool>> = accepted.into_iter().map(|agent| agent.unwrap()).collect();
     let n_accepted = accepted.iter().flatten().filter(|is_in| **is_in).count();
-    // A machine that is busy elsewhere may let some be late.
+    // On a busy machine some uploads may be late.
     assert!(2 * n_accepted > accepted.iter().flatten().count(), "{n_accepted} were accepted");
     assert!(flooding.is_enough(), "{flooding:?}");
     let grown = pressed.peak_bytes() - before;
@@ -111,8 +113,10 @@ fn press(n_rounds: u64, round_s: f64) {
     pressed.end();
 }
 
-/// One agent in all rounds: a new connection for each, and its upload again and again, also with another vector. By round,
-/// whether the upload was accepted.
+/// Plays one agent in all rounds, with a new connection per round. Repeats its upload many times,
+/// also with other vectors.
+///
+/// Returns whether the upload of each round was accepted.
 fn play(mut agent: Agent, n_rounds: u64) -> Vec<bool> {
     let mut accepted = Vec::new();
     for round in 0..n_rounds {
@@ -120,7 +124,7 @@ fn play(mut agent: Agent, n_rounds: u64) -> Vec<bool> {
         for n in 0..10 {
             let other = vec![f64::from(n); agent.weights(round).len()];
             let request = agent.request(round, other);
-            // The round may be over, or the connection: nothing is to change by it.
+            // The round or the connection may be over. The attempt must not change anything.
             if let Ok((status, body)) = agent.ask(&request) {
                 let text = String::from_utf8_lossy(&body);
                 assert!([200, 409, 410].contains(&status), "{status} {text}");
@@ -131,7 +135,7 @@ fn play(mut agent: Agent, n_rounds: u64) -> Vec<bool> {
     accepted
 }
 
-/// The releases of the accepted vectors, each taken once.
+/// Returns the releases of the accepted vectors, each counted once.
 fn releases(pressed: &Pressed, n_rounds: u64, accepted: &[Vec<bool>]) -> Vec<Vec<u8>> {
     let federation = &pressed.study.federation;
     let Collaboration::Released(releases) = &federation.collaboration else {
@@ -157,7 +161,7 @@ fn releases(pressed: &Pressed, n_rounds: u64, accepted: &[Vec<bool>]) -> Vec<Vec
     (0..n_rounds).map(&mut release).collect()
 }
 
-/// Counts of what attackers have done so far.
+/// Number of actions of each kind by attackers so far.
 #[derive(Debug, Default)]
 struct Flooding {
     ended: AtomicBool,
@@ -187,7 +191,7 @@ fn add(counter: &AtomicUsize) {
     counter.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Holds more connections than there may be, and opens others in their place.
+/// Holds more connections than the service allows, and replaces them with new ones.
 fn connections(pressed: &Pressed, flooding: &Flooding) {
     let mut held = std::collections::VecDeque::new();
     while flooding.goes_on() {
@@ -202,12 +206,12 @@ fn connections(pressed: &Pressed, flooding: &Flooding) {
     }
 }
 
-/// Bytes that mean nothing, to TLS and inside of it.
+/// Sends meaningless bytes, as plain TCP and inside TLS.
 fn garbage(pressed: &Pressed, flooding: &Flooding) {
     let bytes: Vec<u8> =
         (0..64_u32 << 10).map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
     while flooding.goes_on() {
-        // Whatever becomes of it.
+        // The result does not matter.
         let _ = TcpStream::connect(pressed.address).and_then(|mut plain| plain.write_all(&bytes));
         if let Ok(mut tls) = Tls::connect(pressed.address, &pressed.tls) {
             let _ = tls.ask(&bytes);
@@ -217,7 +221,7 @@ fn garbage(pressed: &Pressed, flooding: &Flooding) {
     }
 }
 
-/// Bodies of a terabyte, announced and begun.
+/// Announces bodies of a terabyte, and sends the start.
 fn huge_bodies(pressed: &Pressed, flooding: &Flooding) {
     let agent = &pressed.agents()[0];
     while flooding.goes_on() {
@@ -233,9 +237,9 @@ fn huge_bodies(pressed: &Pressed, flooding: &Flooding) {
     }
 }
 
-/// Bodies without an announced length.
+/// Sends bodies without an announced length.
 fn chunks(pressed: &Pressed, flooding: &Flooding) {
-    let head = b"POST /v1/enrol HTTP/1.1\r\nhost: localhost\r\nfedbo-protocol: 2\r\ntransfer-encoding: chunked\r\n\r\n";
+    let head = b"POST /v1/enrol HTTP/1.1\r\nhost: localhost\r\nfedbo-protocol: 3\r\ntransfer-encoding: chunked\r\n\r\n";
     let mut chunk = b"4000\r\n".to_vec();
     chunk.resize(chunk.len() + 0x4000, b'x');
     chunk.extend(b"\r\n");
@@ -246,7 +250,8 @@ fn chunks(pressed: &Pressed, flooding: &Flooding) {
     }
 }
 
-/// Sends a head, and then a block again and again until the server has had enough. Whether it came to that.
+/// Sends a head, then repeats a block until the server closes the connection. Returns true if the
+/// server closed it.
 fn pour(pressed: &Pressed, head: &[u8], block: &[u8]) -> bool {
     let Ok(mut tls) = Tls::connect(pressed.address, &pressed.tls) else {
         return false;
@@ -262,7 +267,7 @@ fn pour(pressed: &Pressed, head: &[u8], block: &[u8]) -> bool {
     true
 }
 
-/// Uploads in the name of an agent, signed for another body.
+/// Sends uploads in the name of an agent, with a signature of another body.
 fn forged(pressed: &Pressed, flooding: &Flooding) {
     let agent = &pressed.agents()[1];
     refused(pressed, flooding, &flooding.forged, 401, || {
@@ -272,13 +277,13 @@ fn forged(pressed: &Pressed, flooding: &Flooding) {
     });
 }
 
-/// Uploads of a key that nobody knows.
+/// Sends uploads with an unknown key.
 fn unknown(pressed: &Pressed, flooding: &Flooding) {
     let agent = Agent::new(pressed, SigningKey::from_seed([200; 32]), 2);
     refused(pressed, flooding, &flooding.unknown, 404, || agent.request(0, vec![0.5; 100]));
 }
 
-/// Sends requests, each of which is refused with this status.
+/// Sends requests that must all be refused with this status.
 fn refused(
     pressed: &Pressed,
     flooding: &Flooding,

@@ -1,8 +1,5 @@
-//! A coordinator's service in a process of its own, and clients that mean no good (INV-18).
-#![expect(
-    clippy::unwrap_used,
-    reason = "a test that cannot go on has failed, and the place says where"
-)]
+//! A coordinator's service in its own process, under attack by malicious clients (INV-18).
+#![expect(clippy::unwrap_used, reason = "helpers of tests, where a panic is a failure")]
 
 mod agent;
 mod flood;

@@ -1,4 +1,4 @@
-//! The service: a child process, so that its memory is its own.
+//! The service in a child process, so that its memory can be measured.
 
 use std::fs;
 use std::io::Read as _;
@@ -19,16 +19,16 @@ use tokio::runtime::Runtime;
 
 use crate::agent::Agent;
 
-/// The name of the study.
+/// Name of the study.
 pub(crate) const STUDY: &str = "pressed";
-/// M.
+/// Number of features, M.
 pub(crate) const N_FEATURES: usize = 100;
 
 const FOLDER: &str = "FEDBO_PRESSURE_FOLDER";
 const LIMITS: &str = "FEDBO_PRESSURE_LIMITS";
 const ADDRESS: &str = "address";
 
-/// The service's process. Started by other tests.
+/// Runs the service. Other tests start this process.
 #[test]
 #[ignore = "started by other tests"]
 fn served() {
@@ -59,12 +59,12 @@ fn served() {
     let aside = folder.join("address.new");
     fs::write(&aside, service.address().to_string()).unwrap();
     fs::rename(&aside, folder.join(ADDRESS)).unwrap();
-    // Whoever started this process ends it, also by ending itself.
+    // The parent process ends this one by closing the pipe, also when the parent dies.
     let _ = std::io::stdin().read_to_end(&mut Vec::new());
     runtime.block_on(service.stop());
 }
 
-/// A service with one study, whose agents are all enrolled.
+/// A service with one study and all of its agents enrolled.
 pub(crate) struct Pressed {
     child: Child,
     folder: TempDir,
@@ -77,7 +77,9 @@ pub(crate) struct Pressed {
 }
 
 impl Pressed {
-    /// Starts it: so many rounds with a release and one without. The noise comes from a seed: a release can be made anew from the vectors that it should hold.
+    /// Starts the service, with `rounds` rounds that release and one that does not.
+    ///
+    /// The noise comes from a seed, so each expected release can be recomputed from its vectors.
     pub(crate) fn start(
         limits: ConnectionLimits,
         n_agents: u32,
@@ -129,13 +131,13 @@ impl Pressed {
         Self { child, folder, address, coordinator, tls: Arc::new(tls), study, limits, n_agents }
     }
 
-    /// All agents, none of them connected.
+    /// Returns all agents, without connections.
     pub(crate) fn agents(&self) -> Vec<Agent> {
         let agent = |slot| Agent::new(self, key_of(slot), slot);
         (0..self.n_agents).map(agent).collect()
     }
 
-    /// Resident memory at its peak so far, in bytes.
+    /// Returns the peak resident memory so far, in bytes.
     pub(crate) fn peak_bytes(&self) -> u64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
         let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
@@ -143,15 +145,16 @@ impl Pressed {
         1024 * kib.parse::<u64>().unwrap()
     }
 
-    /// An upper bound on the bytes of so many connections, by the formula of [`ConnectionLimits`], with an allowance
-    /// for the allocator and the rounds of so small a study.
+    /// Returns an upper bound on the bytes of `n_connections` connections by the formula of
+    /// [`ConnectionLimits`], with an allowance for the allocator and the rounds of this small
+    /// study.
     pub(crate) fn bytes_max(&self, n_connections: usize) -> u64 {
         let upload = fedbo_wire::Upload::n_bytes(N_FEATURES);
         let each = ConnectionLimits::BYTES_EACH + 2 * upload + fedbo_coordinator::OPENAPI.len();
         (n_connections * each) as u64 + (4 << 20)
     }
 
-    /// The bytes of so many releases, as they are durable, once they are.
+    /// Waits for `n` durable releases, and returns their bytes.
     pub(crate) fn releases(&self, n: usize) -> Vec<Vec<u8>> {
         let store = Home::open(self.folder.path(), Mode::Existing).unwrap().store();
         let since = Instant::now();

@@ -1,4 +1,4 @@
-//! Clients that take their time: each kind is cut off at its limit, and honest agents notice nothing.
+//! Slow clients: each kind is cut off at its limit, and honest agents are not affected.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::TcpStream;
@@ -32,8 +32,8 @@ fn slow_clients_at_the_limits_of_every_day() {
     press(500, ConnectionLimits::default());
 }
 
-/// Bodies that come byte by byte are taken when they are whole, and until then take no more memory than their bytes do: not the
-/// buffers into which each byte was read.
+/// Bodies that arrive byte by byte are accepted once they are complete. Until then they take only
+/// the memory of their bytes, not of the buffers that each byte was read into.
 #[test]
 fn a_body_in_pieces_takes_the_memory_of_a_body() {
     const N_CONNECTIONS: usize = 50;
@@ -61,11 +61,11 @@ fn a_body_in_pieces_takes_the_memory_of_a_body() {
     pressed.end();
 }
 
-/// The tolerance, beyond its limit, for closing a connection on a machine that does other things too.
+/// Tolerance for closing a connection after its limit, on a busy machine.
 const LENIENCE: Duration = Duration::from_secs(3);
-/// The limit on the time of an honest upload, at the 99th percentile.
+/// Maximum 99th percentile of the time of an honest upload.
 const HONEST_P99: Duration = Duration::from_millis(500);
-/// The interval at which slow clients send a byte.
+/// Interval at which slow clients send a byte.
 const TRICKLE: Duration = Duration::from_millis(100);
 
 fn press(n_of_each_kind: usize, limits: ConnectionLimits) {
@@ -97,7 +97,7 @@ fn press(n_of_each_kind: usize, limits: ConnectionLimits) {
     pressed.end();
 }
 
-/// The time within which 99 of 100 uploads are answered, until `ends`.
+/// Returns the 99th percentile of the time of an upload, measured until `ends` returns true.
 fn honest_p99(agents: &mut [Agent], ends: impl Fn(Instant) -> bool) -> Duration {
     let since = Instant::now();
     let mut took = Vec::new();
@@ -117,13 +117,13 @@ fn honest_p99(agents: &mut [Agent], ends: impl Fn(Instant) -> bool) -> Duration 
 
 #[derive(Clone, Copy, Debug)]
 enum Kind {
-    /// Connects and says nothing.
+    /// Connects and sends nothing.
     Handshake,
-    /// A head that never ends.
+    /// Sends a head that never ends.
     Head,
-    /// A body that trickles.
+    /// Sends a body byte by byte.
     Body,
-    /// Asks for much and reads nothing.
+    /// Requests many answers and reads nothing.
     Answer,
 }
 
@@ -137,7 +137,8 @@ impl Kind {
     }
 }
 
-/// Opens so many slow connections of each kind, and sees how long each is kept; none if longer than its limit allows.
+/// Opens `n_of_each_kind` slow connections of each kind. Returns how long the server kept each of
+/// them, or `None` if it was still open at the end.
 fn attack(pressed: &Pressed, n_of_each_kind: usize) -> Vec<(Kind, Option<Duration>)> {
     let kinds = [Kind::Handshake, Kind::Head, Kind::Body, Kind::Answer];
     let mut slow: Vec<Slow> = Vec::new();
@@ -177,7 +178,7 @@ impl Slow {
             }
             Kind::Body => {
                 let mut tls = tls();
-                // Of an agent, or the body would not be waited for.
+                // From an agent on the roster, since the server reads no other body.
                 let agent = &pressed.agents()[0];
                 let request = agent.request(0, agent.weights(0));
                 let n_head = request.windows(4).position(|four| four == b"\r\n\r\n").unwrap();
@@ -187,7 +188,7 @@ impl Slow {
             Kind::Answer => {
                 let mut tls = tls();
                 let request = b"GET /v1/openapi.json HTTP/1.1\r\nhost: localhost\r\n\r\n";
-                tls.send(&request.repeat((20 << 20) / OPENAPI.len())).unwrap();
+                tls.send(&request.repeat((80 << 20) / OPENAPI.len())).unwrap();
                 Stream::Tls(Box::new(tls))
             }
         };
@@ -203,7 +204,7 @@ impl Slow {
         }
     }
 
-    /// Sends a little more, and looks whether the server has had enough.
+    /// Sends a little more, and checks whether the server has closed the connection.
     fn go_on(&mut self) {
         if self.kept.is_some() {
             return;
@@ -212,7 +213,8 @@ impl Slow {
             (Kind::Head | Kind::Body, Stream::Tls(tls)) => {
                 tls.send(b"0").is_ok() && is_open(&tls.0.sock)
             }
-            // Reads nothing: a byte that nobody can decrypt is refused once the other side is gone.
+            // Reads nothing. Writing a byte that cannot be decrypted fails once the other side has
+            // closed.
             (Kind::Answer, Stream::Tls(tls)) => match tls.0.sock.write(b"0") {
                 Ok(_) => true,
                 Err(error) => error.kind() == io::ErrorKind::WouldBlock,
@@ -228,7 +230,8 @@ impl Slow {
     }
 }
 
-/// Returns true if the other side has not closed a connection that does not block; what it has sent is thrown away.
+/// Returns true if the other side has not closed a non-blocking connection. Discards received
+/// bytes.
 fn is_open(mut stream: &TcpStream) -> bool {
     let mut block = [0; 4096];
     loop {

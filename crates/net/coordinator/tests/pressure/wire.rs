@@ -1,4 +1,4 @@
-//! Connections, in the hands of whoever.
+//! Connections of honest agents and attackers.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -8,14 +8,14 @@ use std::time::Duration;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, StreamOwned};
 
-/// A connection that speaks TLS.
+/// A TLS connection.
 pub(crate) struct Tls(pub(crate) StreamOwned<ClientConnection, TcpStream>);
 
 /// Status and body of an answer.
 pub(crate) type Answer = (u16, Vec<u8>);
 
 impl Tls {
-    /// Connects and shakes hands.
+    /// Connects, and completes the TLS handshake.
     pub(crate) fn connect(address: SocketAddr, tls: &Arc<ClientConfig>) -> io::Result<Self> {
         let mut stream = TcpStream::connect(address)?;
         stream.set_nodelay(true)?;

@@ -1,6 +1,12 @@
-//! Rounds: what is handed out, once, also after restarts.
+//! Rounds: each handout is made once, also after restarts.
 
-use fedbo_wire::Content;
+use std::time::Duration;
+
+use fedbo_coordinator::Home;
+use fedbo_database::Mode;
+use fedbo_federation::{Federation, FrozenFor};
+use fedbo_servers::card_of;
+use fedbo_wire::{Content, EnrolRequest, SealedUpload, SigningKey, StudyStatus};
 
 use crate::world::{TestAgent, World, one_hot, relayed, summed};
 
@@ -25,7 +31,7 @@ fn messages_are_relayed_and_stragglers_named() {
     let found: Vec<(u32, f64)> = messages.iter().map(|m| (m.sender, m.weights[0])).collect();
     assert_eq!(found, [(0, 0.0), (1, 1.0), (2, 2.0)]);
     assert!(stragglers.is_empty());
-    // Round 1 without agent 2: the deadline closes it.
+    // Round 1 lacks agent 2, so it closes at its deadline.
     for agent in &agents[..2] {
         assert_eq!(agent.upload(1, vec![7.0, 0.5]).status, 200);
     }
@@ -37,7 +43,7 @@ fn messages_are_relayed_and_stragglers_named() {
     };
     assert_eq!(messages.len(), 2);
     assert_eq!(stragglers, [2]);
-    // Who was away gets both at once: the newest message of each.
+    // An agent that was away gets both rounds at once: the newest message of each sender.
     let answer = agents[0].poll("wait=0");
     let handout = world.read("relayed", &answer.body);
     assert_eq!(handout.round, 2);
@@ -49,7 +55,7 @@ fn messages_are_relayed_and_stragglers_named() {
     world.end();
 }
 
-/// Each agent's vector is 1 at its own place: the sum shows who counted, and how often.
+/// Each agent's vector is 1 at its own index, so the sum shows which slots counted, and how often.
 #[test]
 fn each_vector_counts_once_also_after_a_restart() {
     let folder = tempfile::tempdir().unwrap();
@@ -62,7 +68,7 @@ fn each_vector_counts_once_also_after_a_restart() {
         // Another vector of the same slot and round gets the same answer, and the first counts (INV-6).
         assert_eq!(agent.upload(0, vec![9.0; 3]).status, 200);
     }
-    // What had arrived is lost with the process, and asked for again.
+    // The restart loses the vectors that had arrived, and agents are asked to send them again.
     let world = world.restart();
     for agent in &mut agents {
         agent.address = world.address;
@@ -80,12 +86,12 @@ fn each_vector_counts_once_also_after_a_restart() {
     let Content::Releases(entries) = &handout.content else { panic!("releases are handed out") };
     assert_eq!((entries.len(), entries[0].seq, entries[0].round), (1, 1, 0));
     assert_eq!(handout.head.seq, 1);
-    // The paper's layout ends in the weights: a mean of three one-hot vectors.
+    // In the paper's layout the release ends in the weights: a mean of three one-hot vectors.
     let release = &entries[0].release;
     let third = (1.0_f64 / 3.0).to_le_bytes();
     let n_thirds = release.windows(8).filter(|window| *window == third).count();
     assert_eq!(n_thirds, 3, "{release:?}");
-    // The same bytes for everybody, and after another restart (INV-2).
+    // All agents get the same bytes, also after another restart (INV-2).
     let again = agents[2].poll("wait=10");
     assert_eq!(again.body, answer.body);
     let world = world.restart();
@@ -94,6 +100,53 @@ fn each_vector_counts_once_also_after_a_restart() {
     let handout = world.read("summed", &later.body);
     let Content::Releases(later) = handout.content else { panic!("releases are handed out") };
     assert_eq!(later[0], entries[0]);
+    world.end();
+}
+
+/// The helper's address does not respond. Round 0 does not begin, and agents get nothing that makes
+/// them charge.
+#[test]
+fn a_round_of_a_secure_sum_waits_for_the_helper() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = Home::open(folder.path(), Mode::Create).unwrap();
+    let helper = card_of(&SigningKey::from_seed([9; 32]));
+    let text = summed("epsilon = 8.0\nreleases = 2", 0.4, 0.2)
+        + &format!("[secure_sum]\nhelper = \"{helper}\"\nhelper_url = \"http://127.0.0.1:1\"\n");
+    let path = folder.path().join("study.toml");
+    std::fs::write(&path, text).unwrap();
+    let (key, card) = (home.key().public().to_string(), card_of(&home.key()).to_string());
+    let by = FrozenFor { key: &key, card: &card };
+    let (federation, config) = Federation::freeze(&path, by, &fedbo_objective::NoProblems).unwrap();
+    home.create_study(&federation, &config).unwrap();
+    let world = World::on(home);
+    let agents = world.enrol("summed");
+    let sizes = world.study("summed").sum.unwrap().sealed_sizes();
+    let upload = SealedUpload {
+        config: agents[1].digest,
+        map: agents[1].map,
+        slot: 1,
+        round: 0,
+        nonce: [0; 16],
+        public: vec![0; sizes.public],
+        for_leader: vec![0; sizes.for_leader],
+        for_helper: vec![0; sizes.for_helper],
+    };
+    // Wait for the duration of several rounds.
+    for _ in 0..3 {
+        std::thread::sleep(Duration::from_millis(500));
+        let status = agents[0].ask("GET", "/v1/studies/summed", &[]).text();
+        for part in ["\"state\":\"running\"", "\"round\":0", "\"head\":\"0:"] {
+            assert!(status.contains(part), "{status}");
+        }
+        assert!(!status.contains("elapsed_ms") && !status.contains("round_key"), "{status}");
+        let answer = agents[0].poll("wait=0&state=waiting");
+        assert_eq!(answer.status, 204, "{}", answer.text());
+        assert_eq!(answer.header("fedbo-elapsed"), None);
+        assert_eq!(answer.header("fedbo-round-key"), None);
+        let bytes = upload.to_bytes(sizes.n_features);
+        let answer = agents[1].ask("PUT", &agents[1].target(0, 1), &bytes);
+        assert!(answer.text().contains("\"code\":\"early\""), "{}", answer.text());
+    }
     world.end();
 }
 
@@ -107,7 +160,7 @@ fn a_charged_study_keeps_its_ledger_and_releases_also_when_nobody_comes() {
     let handout = world.read("summed", &answer.body);
     let Content::Releases(entries) = handout.content else { panic!("releases are handed out") };
     assert_eq!(entries.len(), 2);
-    // They follow from the charter, one by one, to the head.
+    // The entries form a chain from the charter to the head.
     let study = world.study("summed");
     let plan = study.federation.privacy().unwrap();
     let mut head = plan.charter.genesis();
@@ -118,7 +171,7 @@ fn a_charged_study_keeps_its_ledger_and_releases_also_when_nobody_comes() {
     }
     assert_eq!((head.seq, head.hash), (handout.head.seq, handout.head.hash));
     let path = world.home.ledger("summed");
-    // To the end of the study: the third round has no release.
+    // Wait for the end of the study: the third round has no release.
     let answer = agents[1].poll("after=4&wait=20");
     assert_eq!(answer.status, 204, "{}", answer.text());
     assert_eq!(answer.header("fedbo-state"), Some("finished"));
@@ -145,7 +198,7 @@ fn a_paused_study_takes_nothing_and_goes_on_where_it_was() {
     let refused = refused.unwrap();
     assert!(refused.text().contains("paused"), "{}", refused.text());
     store.set_state(key, fedbo_coordinator::store::StudyState::Running).unwrap();
-    // What was there before is asked for again.
+    // The upload from before the pause is asked for again.
     let mut answers = Vec::new();
     let asked = (0..50).find(|_| {
         let answer = agents[0].poll("delivered=0&wait=1");
@@ -157,8 +210,8 @@ fn a_paused_study_takes_nothing_and_goes_on_where_it_was() {
     world.end();
 }
 
-/// Whoever waits for a study to begin hears of that with the time since when, from which follows when agents send (INV-12). A
-/// paused study says it too, also after a restart.
+/// A poll that waits for the start of a study returns the elapsed time of its round. Agents derive
+/// their time to send from it (INV-12). A paused study reports it too, also after a restart.
 #[test]
 fn it_is_always_said_since_when_a_round_is_played() {
     let folder = tempfile::tempdir().unwrap();
@@ -193,8 +246,9 @@ fn it_is_always_said_since_when_a_round_is_played() {
     world.end();
 }
 
-/// A poll of an agent that knows the study in another state is answered at once, however long it may wait: a study that began
-/// between an upload that came too soon and the poll would leave the agent waiting past its first round.
+/// A poll with an outdated state of the study returns at once, even if it may wait long. Otherwise,
+/// if the study began between an early upload and the poll, the agent would wait past its first
+/// round.
 #[test]
 fn a_poll_ends_at_once_when_the_study_is_in_another_state_than_known() {
     let folder = tempfile::tempdir().unwrap();
@@ -210,7 +264,79 @@ fn a_poll_ends_at_once_when_the_study_is_in_another_state_than_known() {
     world.end();
 }
 
-/// Windows close by the clock and wait for nobody; what was handed out is handed out again, also by a coordinator that was started again.
+/// An agent is told the rounds that its slot delivered: while the round collects, when it is
+/// released, and after a restart. A later owner of the slot is told only its own rounds.
+#[test]
+fn the_account_of_a_slot_has_the_rounds_that_it_delivered() {
+    let folder = tempfile::tempdir().unwrap();
+    let world = World::new(folder.path(), &[&summed("epsilon = 8.0\nreleases = 3", 0.5, 0.3)]);
+    let mut agents = world.enrol("summed");
+    let account = |agent: &TestAgent| {
+        let status = agent.ask_counted(0, "GET", "/v1/studies/summed", &[]);
+        let status: StudyStatus = serde_json::from_slice(&status.body).unwrap();
+        let account = status.account;
+        account.verify(&agent.coordinator, &agent.key.public()).unwrap();
+        let [study] = account.studies.as_slice() else { panic!("one study") };
+        assert!(!study.event.is_empty() && study.mode == "default", "{study:?}");
+        assert_eq!((study.slot, study.unrecorded.as_slice()), (agent.slot, &[][..]));
+        study.delivered.clone()
+    };
+    assert_eq!(account(&agents[1]), []);
+    assert_eq!(agents[1].upload(0, one_hot(1, 3)).status, 200);
+    assert_eq!(account(&agents[1]), [(0, 0)], "it is not released yet");
+    assert_eq!(account(&agents[2]), []);
+    assert_eq!(agents[1].poll("wait=10").status, 200);
+    assert_eq!(agents[1].upload(1, one_hot(1, 3)).status, 200);
+    assert_eq!(agents[1].poll("after=1&wait=10").status, 200);
+    assert_eq!(account(&agents[1]), [(0, 1)]);
+    let world = world.restart();
+    agents.iter_mut().for_each(|agent| agent.address = world.address);
+    assert_eq!(account(&agents[1]), [(0, 1)]);
+    assert_eq!(account(&agents[2]), []);
+    assert_eq!(agents[1].poll("after=2&wait=10").status, 200);
+    let token = world.home.token(&world.home.store().study("summed").unwrap(), 1).unwrap();
+    let heir =
+        TestAgent { key: SigningKey::from_seed([90; 32]), study: "summed".to_owned(), ..agents[1] };
+    let request = EnrolRequest::new(&token, &heir.key.public());
+    let enrolled = heir.ask("POST", "/v1/enrol", &serde_json::to_vec(&request).unwrap());
+    assert_eq!(enrolled.status, 200, "{}", enrolled.text());
+    assert_eq!(account(&heir), []);
+    world.end();
+}
+
+/// Round 0 lasts one round's time per initial trial, in all studies. Other rounds last one round's
+/// time.
+#[test]
+fn round_0_has_time_for_the_initial_trials() {
+    let folder = tempfile::tempdir().unwrap();
+    let files = [relayed(0.6), summed("mode = \"off\"", 0.6, 0.4)]; // three initial trials by default
+    let world = World::new(folder.path(), &[&files[0], &files[1]]);
+    for name in ["relayed", "summed"] {
+        let agents = world.enrol(name);
+        let elapsed_ms = || {
+            let answer = agents[0].poll("wait=0");
+            answer.header("fedbo-elapsed").map_or(0, |ms| ms.parse::<u64>().unwrap())
+        };
+        while elapsed_ms() < 1_300 {
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+        let n = if name == "relayed" { 2 } else { 3 };
+        let answer = agents[1].upload(0, one_hot(1, n));
+        assert_eq!(answer.status, 200, "{name}: {}", answer.text());
+        assert!(agents[0].poll("wait=0").status == 204 && elapsed_ms() < 1_800, "{name}");
+        let first = agents[0].poll("wait=10");
+        assert_eq!(first.status, 200, "{}", first.text());
+        let since = std::time::Instant::now();
+        let second = agents[0].poll("after=1&wait=10");
+        assert_eq!(second.status, 200, "{}", second.text());
+        let took = since.elapsed().as_millis();
+        assert!((400..900).contains(&took), "{name}: {took} ms");
+    }
+    world.end();
+}
+
+/// Windows close by the clock without waiting for agents. Messages are handed out again in later
+/// windows, also by a coordinator that was restarted.
 #[test]
 fn at_a_free_pace_the_newest_messages_are_handed_out_in_every_window() {
     let folder = tempfile::tempdir().unwrap();
@@ -246,7 +372,8 @@ fn at_a_free_pace_the_newest_messages_are_handed_out_in_every_window() {
     world.end();
 }
 
-/// The slots in a release are noted, and one that was in as many as it may be in is refused; also after a restart.
+/// The slots in a release are recorded. A slot that has reached its limit of releases is refused,
+/// also after a restart.
 #[test]
 fn at_a_free_pace_no_slot_is_in_more_releases_than_it_pays_for() {
     let folder = tempfile::tempdir().unwrap();
@@ -268,10 +395,10 @@ fn at_a_free_pace_no_slot_is_in_more_releases_than_it_pays_for() {
     }
     let refused = agents[1].upload(window, one_hot(1, 3));
     assert_ne!(refused.status, 200);
-    assert!(refused.text().contains("in 2 releases already"), "{}", refused.text());
+    assert!(refused.text().contains("already in 2 releases"), "{}", refused.text());
     let found = |world: &World| {
         let store = world.home.store();
-        let found = store.participants(store.study("summed").unwrap().key).unwrap();
+        let found = store.participants(store.study("summed").unwrap().key, 0).unwrap();
         let with = found.into_iter().filter(|found| found.slots == [1]);
         with.map(|found| found.round).collect::<Vec<_>>()
     };
@@ -281,14 +408,14 @@ fn at_a_free_pace_no_slot_is_in_more_releases_than_it_pays_for() {
     agents.iter_mut().for_each(|agent| agent.address = world.address);
     next(&world, &agents[1], &mut window);
     let refused = agents[1].upload(window, one_hot(1, 3));
-    assert!(refused.text().contains("in 2 releases already"), "{}", refused.text());
-    // Every release has its note, also of nobody.
+    assert!(refused.text().contains("already in 2 releases"), "{}", refused.text());
+    // Every release has a record, even if it has no participants.
     let store = world.home.store();
     let study = store.study("summed").unwrap().key;
-    let noted = store.participants(study).unwrap();
+    let noted = store.participants(study, 0).unwrap();
     assert_eq!(noted.iter().filter(|found| found.slots == [1]).count(), 2);
     assert!(noted.len() > 2, "{noted:?}");
-    // Another slot has its own.
+    // Another slot has its own limit.
     while agents[0].upload(window, one_hot(0, 3)).status != 200 {
         next(&world, &agents[0], &mut window);
     }
@@ -299,7 +426,8 @@ fn at_a_free_pace_no_slot_is_in_more_releases_than_it_pays_for() {
     assert!(statement.n_releases() > 2 && !statement.is_overdrawn());
 }
 
-/// A store that is an older copy may have noted who was to be in a release that was then made with others: it counts for all.
+/// A store that is an older copy may have a record for a release that was then made with other
+/// slots. The release counts for all slots.
 #[test]
 fn a_note_that_is_not_of_the_release_counts_for_all() {
     let folder = tempfile::tempdir().unwrap();
@@ -318,6 +446,6 @@ fn a_note_that_is_not_of_the_release_counts_for_all() {
     let next = agents[2].poll(&format!("after={window}&wait=20"));
     let window = world.read("summed", &next.body).round;
     let refused = agents[2].upload(window, one_hot(2, 3));
-    assert!(refused.text().contains("in 1 releases already"), "{}", refused.text());
+    assert!(refused.text().contains("already in 1 releases"), "{}", refused.text());
     world.end();
 }

@@ -1,20 +1,23 @@
-//! A service in this process, and agents that speak to it over sockets.
+//! A service in this process, and agents that connect to it over sockets.
+#![expect(clippy::unwrap_used, reason = "helpers of tests, where a panic is a failure")]
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use fedbo_coordinator::{Home, Service, ServiceSettings, Study};
 use fedbo_database::Mode;
 use fedbo_federation::Federation;
 use fedbo_wire::{
-    Digest, EnrolRequest, HEADER_KEY, HEADER_PROTOCOL, HEADER_SIGNATURE, HEADER_TIME, Handout,
-    Limits, PublicKey, SigningKey, Upload, sign_request,
+    Digest, EnrolRequest, HEADER_COUNTER, HEADER_KEY, HEADER_PROTOCOL, HEADER_SIGNATURE,
+    HEADER_TIME, Handout, Limits, PROTOCOL_VERSION, PublicKey, RequestSignature, SigningKey, Stamp,
+    Upload, sign_request,
 };
 use tokio::runtime::Runtime;
 
-/// A service that runs on a folder.
+/// A service on a folder.
 pub(crate) struct World {
     pub(crate) runtime: Runtime,
     pub(crate) service: Option<Service>,
@@ -44,7 +47,7 @@ impl Answer {
 }
 
 impl World {
-    /// A service with the studies of these files.
+    /// Starts a service with the studies of these files.
     pub(crate) fn new(folder: &Path, files: &[&str]) -> Self {
         let home = Home::open(folder, Mode::Create).unwrap();
         for text in files {
@@ -61,7 +64,7 @@ impl World {
         Self::on(home)
     }
 
-    /// A service on a folder with studies.
+    /// Starts a service on a folder with studies.
     pub(crate) fn on(home: Home) -> Self {
         let runtime = Runtime::new().unwrap();
         let settings = settings(&home);
@@ -70,7 +73,7 @@ impl World {
         Self { runtime, service: Some(service), address, home }
     }
 
-    /// Ends the service and starts another on the same folder.
+    /// Stops the service and starts another on the same folder.
     pub(crate) fn restart(self) -> Self {
         let folder = self.home.path().to_owned();
         self.end();
@@ -126,7 +129,7 @@ impl World {
         agent
     }
 
-    /// Reads a handout as an agent would.
+    /// Reads a handout like an agent.
     pub(crate) fn read(&self, name: &str, bytes: &[u8]) -> Handout {
         let study = self.study(name);
         let limits = Limits {
@@ -142,7 +145,7 @@ pub(crate) fn settings(home: &Home) -> ServiceSettings {
     ServiceSettings::local(home, "test")
 }
 
-/// An agent without an objective: it sends what a test says.
+/// An agent without an objective, which sends the messages of a test.
 pub(crate) struct TestAgent {
     pub(crate) key: SigningKey,
     pub(crate) slot: u32,
@@ -155,12 +158,19 @@ pub(crate) struct TestAgent {
 
 impl TestAgent {
     pub(crate) fn ask(&self, method: &str, target: &str, body: &[u8]) -> Answer {
-        let signed = sign_request(&self.key, &self.coordinator, method, target, body, now_ms());
-        let headers = format!(
-            "{HEADER_PROTOCOL}: 2\r\n{HEADER_KEY}: {}\r\n{HEADER_TIME}: {}\r\n{HEADER_SIGNATURE}: {}\r\n",
-            signed.key, signed.time_ms, signed.signature
-        );
-        send(self.address, method, target, &headers, body)
+        self.ask_counted(next_counter(), method, target, body)
+    }
+
+    pub(crate) fn ask_counted(
+        &self,
+        counter: u64,
+        method: &str,
+        target: &str,
+        body: &[u8],
+    ) -> Answer {
+        let stamp = Stamp { time_ms: now_ms(), counter };
+        let signed = sign_request(&self.key, &self.coordinator, method, target, body, stamp);
+        send(self.address, method, target, &headers(&signed), body)
     }
 
     pub(crate) fn upload(&self, round: u64, weights: Vec<f64>) -> Answer {
@@ -184,12 +194,26 @@ impl TestAgent {
     }
 }
 
+/// Returns the headers of a signed request.
+pub(crate) fn headers(signed: &RequestSignature) -> String {
+    format!(
+        "{HEADER_PROTOCOL}: {PROTOCOL_VERSION}\r\n{HEADER_KEY}: {}\r\n{HEADER_TIME}: {}\r\n{HEADER_COUNTER}: {}\r\n{HEADER_SIGNATURE}: {}\r\n",
+        signed.key, signed.stamp.time_ms, signed.stamp.counter, signed.signature
+    )
+}
+
+/// Returns a counter that no earlier request has used.
+pub(crate) fn next_counter() -> u64 {
+    static LAST: AtomicU64 = AtomicU64::new(0);
+    LAST.fetch_add(1, Ordering::Relaxed) + 1
+}
+
 pub(crate) fn now_ms() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
     u64::try_from(now.as_millis()).unwrap()
 }
 
-/// One request on a connection of its own.
+/// Sends one request on its own connection.
 pub(crate) fn send(
     address: SocketAddr,
     method: &str,
@@ -204,7 +228,7 @@ pub(crate) fn send(
         body.len()
     );
     stream.write_all(head.as_bytes()).unwrap();
-    // A service that refuses by the head alone may have closed already.
+    // A service that refuses after the head may have closed the connection already.
     let _ = stream.write_all(body);
     let mut bytes = Vec::new();
     let _ = stream.read_to_end(&mut bytes);
@@ -215,7 +239,7 @@ pub(crate) fn send(
     Answer { status, head, body: bytes[end + 4..].to_vec() }
 }
 
-/// A relayed study of three with two features.
+/// Returns a relayed study with three agents and two features.
 pub(crate) fn relayed(round_s: f64) -> String {
     format!(
         "[federation]\nname = \"relayed\"\nalgorithm = \"fts\"\nrounds = 3\nseed = 5\n[features]\ncount = 2\n\
@@ -223,7 +247,7 @@ pub(crate) fn relayed(round_s: f64) -> String {
     )
 }
 
-/// A study of three whose releases are sums.
+/// Returns a study with three agents and releases of sums.
 pub(crate) fn summed(privacy: &str, round_s: f64, collect_s: f64) -> String {
     format!(
         "[federation]\nname = \"summed\"\nalgorithm = \"dp-fts-de\"\nrounds = 3\nseed = 5\n[features]\ncount = 3\n\
@@ -236,7 +260,7 @@ pub(crate) fn summed(privacy: &str, round_s: f64, collect_s: f64) -> String {
 const AGENTS: &str =
     "[[agents]]\nname = \"a\"\n[[agents]]\nname = \"b\"\n[[agents]]\nname = \"c\"\n";
 
-/// The vector of an agent alone: 1 at its slot.
+/// Returns a vector that is 1 at its slot and 0 elsewhere.
 pub(crate) fn one_hot(slot: u32, n: usize) -> Vec<f64> {
     (0..n).map(|i| if i == slot as usize { 1.0 } else { 0.0 }).collect()
 }

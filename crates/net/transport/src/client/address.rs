@@ -1,14 +1,16 @@
-//! Addresses of services.
+//! Checks of service addresses.
 
 use ureq::http::Uri;
 
-/// The address without a slash at its end, if it is one. `allow_plain_http` allows `http://` beyond this machine, where everybody
-/// on the way can read what is sent.
+/// Checks an address and returns it without trailing slashes.
+///
+/// `allow_plain_http` allows `http://` for other machines, where everybody on the route can read
+/// the traffic.
 ///
 /// # Errors
-/// The defect of the address, and the remedy.
+/// The problem with the address, and the remedy.
 pub fn checked_url(given: &str, allow_plain_http: bool) -> Result<String, &'static str> {
-    const EXPECTED: &str = "expected https://HOST, with :PORT or /PATH behind it if need be";
+    const EXPECTED: &str = "expected https://HOST, optionally followed by :PORT or /PATH";
     let url = given.trim().trim_end_matches('/');
     let uri: Uri = url.parse().map_err(|_| EXPECTED)?;
     let (Some(scheme), Some(authority)) = (uri.scheme_str(), uri.authority()) else {
@@ -18,11 +20,9 @@ pub fn checked_url(given: &str, allow_plain_http: bool) -> Result<String, &'stat
         return Err(EXPECTED);
     }
     if authority.as_str().contains('@') {
-        return Err(
-            "leave out what stands before the @: the agent signs its requests with its key",
-        );
+        return Err("remove the part before the @: the agent signs its requests with its key");
     }
-    // A port that is none is an authority without one.
+    // An invalid port parses as an authority without a port.
     let rest = authority.as_str().rsplit_once(']').map_or(authority.as_str(), |(_, rest)| rest);
     if rest.contains(':') && authority.port_u16().is_none_or(|port| port == 0) {
         return Err(EXPECTED);
@@ -31,16 +31,17 @@ pub fn checked_url(given: &str, allow_plain_http: bool) -> Result<String, &'stat
         "https" => Ok(url.to_owned()),
         "http" if allow_plain_http || is_this_machine(authority.host()) => Ok(url.to_owned()),
         "http" => Err(
-            "by http everybody on the way can read what is sent; use https, or say that this is meant with --plain-http",
+            "http lets everybody on the route read the traffic; use https, or allow http with --plain-http",
         ),
         _ => Err(EXPECTED),
     }
 }
 
-fn is_this_machine(host: &str) -> bool {
+pub(super) fn is_this_machine(host: &str) -> bool {
     let host = host.trim_start_matches('[').trim_end_matches(']');
     let address = host.parse::<std::net::IpAddr>();
-    host.eq_ignore_ascii_case("localhost") || address.is_ok_and(|address| address.is_loopback())
+    host.eq_ignore_ascii_case("localhost")
+        || address.is_ok_and(|address| address.to_canonical().is_loopback())
 }
 
 #[cfg(test)]

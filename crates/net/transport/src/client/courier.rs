@@ -1,43 +1,44 @@
-//! Requests and answers that somebody else carries, where no connection may be opened.
+//! Requests and responses carried by another system, for environments without outgoing connections.
 
 use std::fmt::Debug;
 
 use super::LinkError;
 
-/// A carrier of whole requests, such as the messages of another system.
+/// Carrier of whole requests, for example in messages of another system.
 pub trait Courier: Debug + Send + Sync {
-    /// Returns the answer to a request.
+    /// Returns the response to a request.
     ///
     /// # Errors
-    /// [`LinkError::Stopped`] if the request is on its way and this process is not to wait for the answer.
+    /// [`LinkError::Stopped`] if the request was sent and this process should not wait for its
+    /// response.
     fn carry(&self, request: CarriedRequest) -> Result<CarriedAnswer, LinkError>;
 }
 
-/// A request of HTTP as it leaves its sender, with its signature.
+/// An HTTP request as it leaves the sender, with its signature.
 #[derive(Clone, PartialEq, Eq)]
 pub struct CarriedRequest {
     /// The method.
     pub method: String,
     /// Path and query, from `/v1/` on.
     pub target: String,
-    /// Names and values.
+    /// Header names and values.
     pub headers: Vec<(String, String)>,
     /// The body.
     pub body: Vec<u8>,
 }
 
-/// An answer of HTTP as it left its sender.
+/// An HTTP response as it left its sender.
 #[derive(Clone, PartialEq, Eq)]
 pub struct CarriedAnswer {
     /// The status.
     pub status: u16,
-    /// Names and values.
+    /// Header names and values.
     pub headers: Vec<(String, String)>,
     /// The body.
     pub body: Vec<u8>,
 }
 
-/// Bodies are vectors of parties: their lengths alone are shown.
+/// Prints only the length of the body, which may hold a party's vector.
 impl Debug for CarriedRequest {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} {}, {} bytes", self.method, self.target, self.body.len())

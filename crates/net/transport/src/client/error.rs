@@ -4,56 +4,58 @@ use std::time::Duration;
 
 use fedbo_wire::{PROTOCOL_VERSION, Problem, ProblemCode};
 
-/// The failure of a request: a refusal, or no usable answer.
+/// Failure of a request: a refusal, or no usable response.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LinkError {
-    /// The party that answers refuses.
+    /// The recipient refused the request.
     #[error("refused: {} ({})", .problem.message, .problem.code)]
     Refused {
-        /// The reason that it gives.
+        /// Reason for the refusal.
         problem: Problem,
-        /// The time after which the request may be repeated at the earliest, if the answer says so.
+        /// Minimum time before the request is repeated, if the response has one.
         retry_after: Option<Duration>,
     },
-    /// There is no way to it now, or something between here and there answers in its place.
+    /// The recipient cannot be reached now, or an intermediary responds in its place.
     #[error("{reason}")]
     Unreachable {
-        /// A description of the obstacle.
+        /// Description of the problem.
         reason: String,
     },
-    /// The answer is none of this protocol: the same request would get the same again.
+    /// The response does not follow this protocol. Repeating the request would give the same
+    /// response.
     #[error(
-        "{reason}; whoever answers is no server of this version: check the address and what stands between"
+        "{reason}; this is not a server of this version; check the address and any proxy in between"
     )]
     Unusable {
-        /// The defect of the answer.
+        /// Problem with the response.
         reason: String,
     },
-    /// The party that answers speaks another version of the protocol.
+    /// The recipient uses another version of the protocol.
     #[error(
-        "{recipient} speaks version {theirs} of the protocol, this program version {PROTOCOL_VERSION}: use the same version of fedbo on \
-         both sides"
+        "{recipient} uses version {theirs} of the protocol, this program version \
+         {PROTOCOL_VERSION}; use the same version of fedbo on both sides"
     )]
     OtherVersion {
-        /// The party that answers, in words.
+        /// Name of the recipient, for messages.
         recipient: &'static str,
-        /// The version that it speaks.
+        /// Recipient's version.
         theirs: u16,
     },
-    /// The way cannot even be tried: a setting is wrong.
+    /// The connection is not attempted because a setting is wrong.
     #[error("{0}")]
     Setting(String),
-    /// The request is under way, and its sender has something else to do first: sent again, it waits on for the same answer.
-    #[error("the answer is still to come")]
+    /// The request is in progress and the caller has other work. Repeating the request waits for
+    /// the same response.
+    #[error("the answer has not arrived yet")]
     SetAside,
     /// The run is being stopped.
-    #[error("stopped before there was an answer")]
+    #[error("stopped before the answer arrived")]
     Stopped,
 }
 
 impl LinkError {
-    /// Returns true if the same request may succeed later though nobody changes anything.
+    /// Returns true if repeating the same request later may succeed without any change.
     #[must_use]
     pub fn may_pass(&self) -> bool {
         match self {
@@ -67,7 +69,7 @@ impl LinkError {
         }
     }
 
-    /// Returns the time after which the same request is welcome at the earliest, if the coordinator said so.
+    /// Returns the minimum time before the request is repeated, if the recipient named one.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
@@ -76,7 +78,7 @@ impl LinkError {
         }
     }
 
-    /// Returns the code of the coordinator's refusal, if it is one.
+    /// Returns the problem code if this is a refusal.
     #[must_use]
     pub fn code(&self) -> Option<ProblemCode> {
         match self {

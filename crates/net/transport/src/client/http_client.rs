@@ -1,4 +1,4 @@
-//! An HTTP client that signs its requests.
+//! HTTP client for signed requests.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use fedbo_wire::{
-    Digest, HEADER_KEY, HEADER_PROTOCOL, HEADER_SIGNATURE, HEADER_TIME, PROTOCOL_VERSION, Problem,
-    PublicKey, SigningKey, digest, sign_request,
+    Digest, HEADER_COUNTER, HEADER_KEY, HEADER_PROTOCOL, HEADER_SIGNATURE, HEADER_TIME,
+    PROTOCOL_VERSION, Problem, PublicKey, SigningKey, Stamp, digest, sign_request,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -16,40 +16,43 @@ use ureq::http::{HeaderMap, HeaderName, HeaderValue, Method, Request};
 
 use super::LinkError;
 use super::courier::{CarriedAnswer, CarriedRequest, Courier};
+use super::proxy::{ProxySetting, proxy_for, speaks_tls};
 use super::tls_advice;
 use super::trust_roots::tls_config;
 use crate::{Clock as _, SystemClock};
 
-/// Bytes of a JSON answer at most.
+/// Maximum size of a JSON response in bytes.
 pub const JSON_BYTES_MAX: u64 = 64 * 1024;
-/// Headers of an answer that a courier brings at most.
+/// Maximum number of headers of a carried response.
 const CARRIED_HEADERS_MAX: usize = 64;
-/// The time from its beginning for which a request is waited for by a client that is to hurry.
+/// Maximum wait for a response while the hurry flag is set, measured from the start of the request.
 const HURRY: Duration = Duration::from_secs(1);
-/// Longest time until the stop flag is looked at.
+/// Interval between checks of the stop flag.
 const TICK: Duration = Duration::from_millis(50);
 
 const CONNECT: Duration = Duration::from_secs(15);
 const SEND_HEADERS: Duration = Duration::from_secs(20);
 const SEND_BODY: Duration = Duration::from_secs(120);
-/// Besides the time that the receiver was allowed to take.
+/// Timeout of a response, in addition to the time granted to the recipient.
 const ANSWER: Duration = Duration::from_secs(30);
 const READ_BODY: Duration = Duration::from_secs(300);
 
-/// A client of one address, with signed requests and others, by HTTPS, or by HTTP where that was allowed. Proxies are those of the environment
-/// (`HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY`, `NO_PROXY`). A request is given up as soon as the stop flag is set.
+/// HTTP client of one address, for signed and unsigned requests.
+///
+/// It uses HTTPS, or HTTP if that was allowed. [`ProxySetting`] documents the choice of an outbound
+/// proxy. Setting the stop flag abandons the current request.
 #[derive(Debug)]
 pub struct HttpClient {
-    /// Without a slash at its end.
+    /// Has no trailing slash.
     url: String,
-    /// The name of the receiver, for messages.
+    /// Name of the recipient, for messages.
     recipient: &'static str,
     carrier: Carrier,
-    /// The file of certificates that are trusted besides those of the system.
+    /// File of certificates trusted in addition to the system's.
     authority: Option<PathBuf>,
 }
 
-/// The carrier of requests: connections of this client, or a courier.
+/// Transport of requests: connections of this client, or a courier.
 #[derive(Debug)]
 enum Carrier {
     Connections(Connections),
@@ -61,28 +64,30 @@ struct Connections {
     client: ureq::Agent,
     stop: Arc<AtomicBool>,
     hurry: Arc<AtomicBool>,
-    /// The request that was set aside, if one was.
+    /// The request that was set aside, if any.
     set_aside: Mutex<Option<UnderWay>>,
 }
 
-/// A request that was sent, and whose answer is still to come.
+/// A request sent but not answered yet.
 #[derive(Debug)]
 struct UnderWay {
-    /// The digest of its method, target and body.
+    /// Digest of method, target and body.
     digest: Digest,
-    /// The request in words.
+    /// Description of the request, for logs.
     named: String,
     began: Instant,
     answer: Receiver<Result<Answer, LinkError>>,
 }
 
-/// The signer of a request, and its receiver: to anybody else the signature says nothing.
+/// Signer and recipient of a request. The signature is not valid for any other recipient.
 #[derive(Clone, Copy, Debug)]
 pub struct Signer<'a> {
-    /// The signer's key.
+    /// Signer's key.
     pub key: &'a SigningKey,
-    /// The receiver's key.
+    /// Recipient's key.
     pub to: PublicKey,
+    /// Counter of the request; 0 for requests without a counter.
+    pub counter: u64,
 }
 
 /// A request before it is signed.
@@ -91,12 +96,12 @@ struct Ask<'a> {
     target: &'a str,
     body: Vec<u8>,
     kind: &'static str,
-    /// The time that the receiver may take to answer.
+    /// Time granted to the recipient before it responds.
     wait: Duration,
     bytes_max: u64,
 }
 
-/// An answer of this protocol that is no refusal.
+/// A response that follows this protocol and is not a refusal.
 #[derive(Debug)]
 pub struct Answer {
     /// The HTTP status.
@@ -107,30 +112,49 @@ pub struct Answer {
 }
 
 impl HttpClient {
-    /// The way to `recipient` (for messages: `the coordinator`) at `url`. Its certificate is checked against the system's authorities
-    /// and those in the PEM file `authority`.
+    /// Creates a client of `recipient` (a name for messages, such as `the coordinator`) at `url`,
+    /// with the proxy of the environment.
+    ///
+    /// Trusts the system's certificate authorities and those in the PEM file `authority`.
     ///
     /// # Errors
-    /// If the file holds no certificates.
+    /// If the file does not hold certificates, or the proxy is not usable.
     pub fn new(
         url: &str,
         authority: Option<&Path>,
         stop: Arc<AtomicBool>,
         recipient: &'static str,
     ) -> Result<Self, LinkError> {
+        Self::with_proxy(url, authority, &ProxySetting::Environment, stop, recipient)
+    }
+
+    /// Creates a client as [`HttpClient::new`] does, with this proxy setting.
+    ///
+    /// # Errors
+    /// Same as [`HttpClient::new`].
+    pub fn with_proxy(
+        url: &str,
+        authority: Option<&Path>,
+        proxy: &ProxySetting,
+        stop: Arc<AtomicBool>,
+        recipient: &'static str,
+    ) -> Result<Self, LinkError> {
         let is_https = url.starts_with("https:");
+        let proxy = proxy_for(url, proxy)?;
+        let needs_tls = is_https || proxy.as_ref().is_some_and(speaks_tls);
         let mut config = ureq::Agent::config_builder()
             .http_status_as_error(false)
             .https_only(is_https)
-            .max_redirects(0) // a signed request goes to whom it was signed for
+            .max_redirects(0) // a signed request is valid for one server only
             .user_agent(concat!("fedbo-agent/", env!("CARGO_PKG_VERSION")))
             .timeout_resolve(Some(CONNECT))
             .timeout_connect(Some(CONNECT))
             .timeout_send_request(Some(SEND_HEADERS))
             .timeout_send_body(Some(SEND_BODY))
             .timeout_recv_response(Some(ANSWER))
-            .timeout_recv_body(Some(READ_BODY));
-        if is_https {
+            .timeout_recv_body(Some(READ_BODY))
+            .proxy(proxy);
+        if needs_tls {
             config = config.tls_config(tls_config(authority)?);
         }
         Ok(Self {
@@ -146,15 +170,18 @@ impl HttpClient {
         })
     }
 
-    /// A client of `recipient` whose requests a courier carries; `url` names the way in messages.
+    /// Creates a client of `recipient` that sends through a courier; `url` is for messages only.
     #[must_use]
     pub fn carried(url: &str, courier: Arc<dyn Courier>, recipient: &'static str) -> Self {
         let carrier = Carrier::Courier(courier);
         Self { url: url.to_owned(), recipient, carrier, authority: None }
     }
 
-    /// The flag that, while it is set, ends the wait for an answer by [`LinkError::SetAside`] a second after the request began. The request
-    /// goes on, and the same one, sent again, takes it up: on the way nothing shows of it. None where a courier carries requests.
+    /// Returns a flag that shortens waits.
+    ///
+    /// While it is set, a request fails with [`LinkError::SetAside`] one second after it began. The
+    /// exchange continues in the background, and repeating the same request resumes it; the
+    /// recipient does not notice. Returns `None` if a courier carries the requests.
     #[must_use]
     pub fn hurry(&self) -> Option<Arc<AtomicBool>> {
         match &self.carrier {
@@ -163,7 +190,7 @@ impl HttpClient {
         }
     }
 
-    /// Sends a request and waits for its answer.
+    /// Sends a request and waits for its response.
     fn ask(&self, signer: Option<Signer<'_>>, ask: Ask<'_>) -> Result<Answer, LinkError> {
         let headers = headers(signer, &ask);
         let asked = OutgoingRequest {
@@ -186,10 +213,11 @@ impl HttpClient {
         }
     }
 
-    /// Asks for something that may take `wait` and has at most so many bytes; without a signer what anybody may ask for.
+    /// Sends a GET request. The response may take `wait` and have up to `bytes_max` bytes. Only
+    /// public resources need no signer.
     ///
     /// # Errors
-    /// If it is refused, or there is no usable answer.
+    /// If the request is refused, or there is no usable response.
     pub fn get(
         &self,
         signer: Option<Signer<'_>>,
@@ -201,10 +229,10 @@ impl HttpClient {
         self.ask(signer, ask)
     }
 
-    /// Puts bytes somewhere; the answer is in JSON.
+    /// Sends bytes in a PUT request; the response is JSON.
     ///
     /// # Errors
-    /// As for [`HttpClient::get`].
+    /// Same as [`HttpClient::get`].
     pub fn put(&self, signer: Signer<'_>, target: &str, body: &[u8]) -> Result<Answer, LinkError> {
         let ask = Ask {
             method: Method::PUT,
@@ -217,10 +245,10 @@ impl HttpClient {
         self.ask(Some(signer), ask)
     }
 
-    /// Asks for something to be done, in bytes; the answer is in at most so many.
+    /// Sends bytes in a POST request; the response has up to `bytes_max` bytes.
     ///
     /// # Errors
-    /// As for [`HttpClient::get`].
+    /// Same as [`HttpClient::get`].
     pub fn post_bytes(
         &self,
         signer: Signer<'_>,
@@ -239,39 +267,55 @@ impl HttpClient {
         self.ask(Some(signer), ask)
     }
 
-    /// Asks for something to be done, in JSON.
+    /// Sends JSON in a POST request.
     ///
     /// # Errors
-    /// As for [`HttpClient::get`].
+    /// Same as [`HttpClient::get`].
     pub fn post(
         &self,
         signer: Signer<'_>,
         target: &str,
         body: &impl Serialize,
     ) -> Result<Answer, LinkError> {
-        let body = serde_json::to_vec(body)
-            .map_err(|error| LinkError::Setting(format!("the request has no form: {error}")))?;
+        self.post_for(signer, target, body, JSON_BYTES_MAX)
+    }
+
+    /// Sends JSON in a POST request; the response has up to `bytes_max` bytes.
+    ///
+    /// # Errors
+    /// Same as [`HttpClient::get`].
+    pub fn post_for(
+        &self,
+        signer: Signer<'_>,
+        target: &str,
+        body: &impl Serialize,
+        bytes_max: u64,
+    ) -> Result<Answer, LinkError> {
+        let body = serde_json::to_vec(body).map_err(|error| {
+            LinkError::Setting(format!("the request cannot be serialized: {error}"))
+        })?;
         let ask = Ask {
             method: Method::POST,
             target,
             body,
             kind: "application/json",
             wait: Duration::ZERO,
-            bytes_max: JSON_BYTES_MAX,
+            bytes_max,
         };
         self.ask(Some(signer), ask)
     }
 }
 
-/// Headers of a request, with the signature if there is a signer.
+/// Returns the headers of a request, including a signature if there is a signer.
 fn headers(signer: Option<Signer<'_>>, ask: &Ask<'_>) -> Vec<(String, String)> {
     let mut headers = vec![(HEADER_PROTOCOL.to_owned(), PROTOCOL_VERSION.to_string())];
-    if let Some(Signer { key, to }) = signer {
-        let now_ms = SystemClock.now_ms();
-        let signed = sign_request(key, &to, ask.method.as_str(), ask.target, &ask.body, now_ms);
+    if let Some(Signer { key, to, counter }) = signer {
+        let stamp = Stamp { time_ms: SystemClock.now_ms(), counter };
+        let signed = sign_request(key, &to, ask.method.as_str(), ask.target, &ask.body, stamp);
         headers.extend([
             (HEADER_KEY.to_owned(), signed.key.to_string()),
-            (HEADER_TIME.to_owned(), signed.time_ms.to_string()),
+            (HEADER_TIME.to_owned(), stamp.time_ms.to_string()),
+            (HEADER_COUNTER.to_owned(), stamp.counter.to_string()),
             (HEADER_SIGNATURE.to_owned(), signed.signature.to_string()),
         ]);
     }
@@ -282,7 +326,7 @@ fn headers(signer: Option<Signer<'_>>, ask: &Ask<'_>) -> Vec<(String, String)> {
 }
 
 impl Connections {
-    /// Takes up the same request where it was set aside, or else sends it, and waits for its answer.
+    /// Resumes the same request if it was set aside, or else sends it. Waits for its response.
     fn exchange(
         &self,
         asked: OutgoingRequest,
@@ -323,13 +367,13 @@ impl Connections {
                 }
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => {
-                    return Err(unreachable_by(recipient, "the request was given up"));
+                    return Err(unreachable_by(recipient, "the request was abandoned"));
                 }
             }
         }
     }
 
-    /// Sends a request on a thread of its own, so that a wait for its answer can end.
+    /// Sends a request on its own thread, so that the wait for its response can be interrupted.
     fn send(
         &self,
         digest: Digest,
@@ -366,7 +410,7 @@ impl Connections {
         let began = Instant::now();
         let spawned = std::thread::Builder::new()
             .name("fedbo-agent-link".to_owned())
-            .spawn(move || drop(sender.send(exchange()))); // nobody may be there any more
+            .spawn(move || drop(sender.send(exchange()))); // the receiver may be gone
         spawned.map_err(|error| {
             unreachable_by(recipient, &format!("no thread can be started: {error}"))
         })?;
@@ -378,7 +422,7 @@ impl Answer {
     /// Checks the status.
     ///
     /// # Errors
-    /// If it is another.
+    /// If it is not `expected`.
     pub fn has_status(&self, expected: u16) -> Result<(), LinkError> {
         if self.status == expected {
             return Ok(());
@@ -387,23 +431,23 @@ impl Answer {
         Err(LinkError::Unusable { reason })
     }
 
-    /// The answer in JSON.
+    /// Parses the body as JSON.
     ///
     /// # Errors
-    /// If it is none, or of another form.
+    /// If the status is not a success, or the body has another form.
     pub fn json<T: DeserializeOwned>(&self) -> Result<T, LinkError> {
         if !(200..300).contains(&self.status) {
             self.has_status(200)?;
         }
         serde_json::from_slice(&self.body).map_err(|error| LinkError::Unusable {
-            reason: format!("the answer has another form than expected ({error})"),
+            reason: format!("the answer has an unexpected form ({error})"),
         })
     }
 
-    /// A header that may be missing.
+    /// Parses a header that may be absent.
     ///
     /// # Errors
-    /// If it is there and cannot be read.
+    /// If it is present and not readable.
     pub fn optional<T: std::str::FromStr>(&self, name: &str) -> Result<Option<T>, LinkError> {
         match self.headers.contains_key(name) {
             true => self.header(name).map(Some),
@@ -411,10 +455,10 @@ impl Answer {
         }
     }
 
-    /// A header.
+    /// Parses a header.
     ///
     /// # Errors
-    /// If it is missing or cannot be read.
+    /// If it is absent or not readable.
     pub fn header<T: std::str::FromStr>(&self, name: &str) -> Result<T, LinkError> {
         let value = self.headers.get(name).and_then(|value| value.to_str().ok());
         let parsed = value.and_then(|value| value.parse().ok());
@@ -424,7 +468,7 @@ impl Answer {
     }
 }
 
-/// The receiver of a request, and the limit on its answer.
+/// Recipient of a request, and limit on its response.
 struct OutgoingRequest {
     recipient: &'static str,
     url: String,
@@ -433,7 +477,7 @@ struct OutgoingRequest {
 }
 
 impl OutgoingRequest {
-    /// Reads what came by a connection.
+    /// Reads a response from a connection.
     fn answer(
         &self,
         result: Result<ureq::http::Response<ureq::Body>, ureq::Error>,
@@ -446,7 +490,7 @@ impl OutgoingRequest {
         let status = response.status().as_u16();
         let (head, mut body) = response.into_parts();
         let limit = self.limit(status);
-        // The limit is that of what is read before an error: one byte more than is allowed.
+        // `ureq` reports an error at the limit, so the limit is one byte above the allowed length.
         let read = body.with_config().limit(limit.saturating_add(1)).read_to_vec();
         let body = read.map_err(|error| match error {
             ureq::Error::BodyExceedsLimit(_) => too_long(limit),
@@ -455,7 +499,7 @@ impl OutgoingRequest {
         self.sorted(status, head.headers, body)
     }
 
-    /// Reads what a courier has brought.
+    /// Reads a response from a courier.
     fn carried(&self, answer: CarriedAnswer) -> Result<Answer, LinkError> {
         let limit = self.limit(answer.status);
         if u64::try_from(answer.body.len()).map_or(true, |length| length > limit) {
@@ -470,7 +514,7 @@ impl OutgoingRequest {
         for (name, value) in &answer.headers {
             let name = HeaderName::from_bytes(name.as_bytes());
             let (Ok(name), Ok(value)) = (name, HeaderValue::from_str(value)) else {
-                let reason = "a header of the answer is not in the form of HTTP".to_owned();
+                let reason = "a header of the answer is not valid HTTP".to_owned();
                 return Err(LinkError::Unusable { reason });
             };
             headers.append(name, value);
@@ -478,12 +522,13 @@ impl OutgoingRequest {
         self.sorted(answer.status, headers, answer.body)
     }
 
-    /// Bytes of an answer with this status at most.
+    /// Maximum size of a response with this status.
     fn limit(&self, status: u16) -> u64 {
         if is_success(status) { self.bytes_max } else { JSON_BYTES_MAX }
     }
 
-    /// Sorts what came: an answer, a refusal by who was asked, or something else in its place.
+    /// Classifies a response: a valid one, a refusal by the recipient, or a response of something
+    /// else.
     fn sorted(&self, status: u16, headers: HeaderMap, body: Vec<u8>) -> Result<Answer, LinkError> {
         let recipient = self.recipient;
         let spoken = headers.get(HEADER_PROTOCOL);
@@ -506,13 +551,13 @@ impl OutgoingRequest {
                         "something that is not {recipient} of this version answers with status {status}"
                     ),
                 };
-                // So answer many who expect TLS.
+                // Many servers that expect TLS respond to plain HTTP with this status.
                 let is_plain = status == 400 && !is_ours;
                 let reason = match is_plain.then(|| tls_advice::of_plain(&self.url)) {
                     Some(Some(advice)) => format!("{reason}: {advice}"),
                     _ => reason,
                 };
-                // What stands before a service answers so while it is away.
+                // Intermediaries respond with these statuses while the service is down.
                 match matches!(status, 408 | 429 | 500..=599) {
                     true => Err(LinkError::Unreachable { reason }),
                     false => Err(LinkError::Unusable { reason }),

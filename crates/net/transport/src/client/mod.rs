@@ -1,10 +1,10 @@
-//! Sending requests.
+//! HTTP client: signed and other requests, proxies, and advice on failed connections.
 
 mod address;
 mod courier;
 mod error;
 mod http_client;
-mod json_client;
+mod proxy;
 mod tls_advice;
 mod trust_roots;
 
@@ -12,5 +12,5 @@ pub use address::checked_url;
 pub use courier::{CarriedAnswer, CarriedRequest, Courier};
 pub use error::LinkError;
 pub use http_client::{Answer, HttpClient, JSON_BYTES_MAX, Signer};
-pub use json_client::{JsonAnswer, JsonClient};
+pub use proxy::{ProxySetting, proxy_for};
 pub use trust_roots::check_authority;

@@ -1,4 +1,4 @@
-//! Remedies for failed connections, those of TLS above all.
+//! Remedies for failed connections, mostly for TLS errors.
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpStream, ToSocketAddrs as _};
@@ -10,13 +10,15 @@ use rustls::pki_types::{ServerName, UnixTime};
 use rustls::{CertificateError, ClientConfig, ClientConnection, InvalidMessage, RootCertStore};
 use ureq::http::Uri;
 
-/// Time for a look at what is spoken at an address.
+/// Timeout of a probe for TLS at an address.
 const PATIENCE: Duration = Duration::from_secs(3);
-/// Names of a certificate that are shown.
+/// Maximum number of a certificate's names in a message.
 const N_NAMES: usize = 8;
 
-/// Returns what is wrong, and the way out, or the library's message where that is all there is to say. `authority` is
-/// the file of certificates that were trusted besides those of the system.
+/// Returns the cause and the remedy of a failed connection, or the library's message if no advice
+/// applies.
+///
+/// `authority` is the file of certificates trusted in addition to the system's.
 pub(crate) fn explained(error: &ureq::Error, url: &str, authority: Option<&Path>) -> String {
     let advice = match of_rustls(error) {
         Some(error) => of_tls(error, url, authority),
@@ -26,31 +28,29 @@ pub(crate) fn explained(error: &ureq::Error, url: &str, authority: Option<&Path>
     advice.unwrap_or_else(|| error.to_string())
 }
 
-/// Returns advice if nobody is found at an address.
+/// Returns advice if no server is found at the address.
 fn of_address(error: &ureq::Error) -> Option<String> {
     use std::io::ErrorKind;
     match error {
-        ureq::Error::Io(error) if error.kind() == ErrorKind::ConnectionRefused => {
-            Some(format!("{error}: nobody listens there; check host and port, and that it runs"))
-        }
-        ureq::Error::HostNotFound => {
-            Some("there is no host of this name; check the address".to_owned())
-        }
+        ureq::Error::Io(error) if error.kind() == ErrorKind::ConnectionRefused => Some(format!(
+            "{error}: no server listens there; check the host, the port and that the server runs"
+        )),
+        ureq::Error::HostNotFound => Some("no host has this name; check the address".to_owned()),
         _ => None,
     }
 }
 
-/// The remark that an address is one of TLS, if it was asked without and that is so.
+/// Advises `https://` if the address is `http://` but the server uses TLS.
 pub(crate) fn of_plain(url: &str) -> Option<String> {
     let rest = url.strip_prefix("http://")?;
     speaks_tls(url).then(|| {
         format!(
-            "TLS is spoken there, and it was asked without; write https:// in place of http://, https://{rest}"
+            "the server uses TLS, but the address is plain HTTP; use https:// instead of http://, https://{rest}"
         )
     })
 }
 
-/// The error of TLS in another.
+/// Extracts the TLS error from another error.
 fn of_rustls(error: &ureq::Error) -> Option<&rustls::Error> {
     match error {
         ureq::Error::Io(error) => error.get_ref()?.downcast_ref(),
@@ -60,7 +60,7 @@ fn of_rustls(error: &ureq::Error) -> Option<&rustls::Error> {
     }
 }
 
-/// Returns true if the answer is not HTTP, or if nothing came: a server that expects TLS answers so.
+/// Returns true if the response is empty or not HTTP, as from a server that expects TLS.
 fn is_garbled(error: &ureq::Error) -> bool {
     use std::io::ErrorKind;
     match error {
@@ -76,14 +76,15 @@ fn is_garbled(error: &ureq::Error) -> bool {
 fn of_tls(error: &rustls::Error, url: &str, authority: Option<&Path>) -> Option<String> {
     let certificate = match error {
         rustls::Error::InvalidCertificate(certificate) => certificate,
-        // The first bytes of an answer in plain HTTP are no record of TLS.
+        // The first bytes of a plain HTTP response are not a TLS record.
         rustls::Error::InvalidMessage(
             InvalidMessage::InvalidContentType | InvalidMessage::UnknownProtocolVersion,
         ) => {
             let rest = url.strip_prefix("https://").unwrap_or(url);
             return Some(format!(
-                "no TLS is spoken there; write http:// in place of https:// if plain HTTP is meant, http://{rest}, or have a \
-                 certificate given to who answers (coordinators: --tls-cert and --tls-key)"
+                "the server does not use TLS; use http:// instead of https:// if plain HTTP is \
+                 intended, http://{rest}, or have a certificate installed on the server \
+                 (coordinators: --tls-cert and --tls-key)"
             ));
         }
         _ => return None,
@@ -91,16 +92,16 @@ fn of_tls(error: &rustls::Error, url: &str, authority: Option<&Path>) -> Option<
     Some(match certificate {
         CertificateError::UnknownIssuer => {
             let known = match authority {
-                None => "this machine does not know the authority of its certificate".to_owned(),
+                None => "this machine does not know the authority of the server's certificate".to_owned(),
                 Some(path) => format!(
-                    "neither {} nor this machine has the authority of its certificate",
+                    "neither {} nor this machine has the authority of the server's certificate",
                     path.display()
                 ),
             };
-            format!("{known}; name the file of its authority (PEM) with --ca FILE, or as ca = \"FILE\" in the file of an agent or peer")
+            format!("{known}; name the file of this authority (PEM) with --ca FILE, or as ca = \"FILE\" in the file of an agent or peer")
         }
         CertificateError::BadSignature => format!(
-            "its certificate was not made by the authority of that name in {}; get the file of the authority anew from who runs it",
+            "the server's certificate was not made by the authority of that name in {}; get the current file of the authority from the server's operator",
             authority.map_or("this machine's store".into(), |path| path.display().to_string())
         ),
         CertificateError::NotValidForNameContext { presented, .. } => {
@@ -110,39 +111,39 @@ fn of_tls(error: &rustls::Error, url: &str, authority: Option<&Path>) -> Option<
                 false => format!("is for {}", names.join(", ")),
             };
             format!(
-                "its certificate {names}, and not for {}; reach it by a name that the certificate has, or have one made for this name",
+                "the server's certificate {names}, not for {}; use a name in the certificate, or have a certificate made for this name",
                 host(url)
             )
         }
         CertificateError::NotValidForName => format!(
-            "its certificate is not for {}; reach it by a name that the certificate has, or have one made for this name",
+            "the server's certificate is not for {}; use a name in the certificate, or have a certificate made for this name",
             host(url)
         ),
         CertificateError::ExpiredContext { time, not_after } => format!(
-            "its certificate expired {} ago; who runs it must renew it, unless the clock of this machine is wrong",
+            "the server's certificate expired {} ago; the server's operator must renew it, unless the clock of this machine is wrong",
             span(*not_after, *time)
         ),
-        CertificateError::Expired => "its certificate has expired; who runs it must renew it, unless the clock of this machine is wrong".to_owned(),
+        CertificateError::Expired => "the server's certificate has expired; the server's operator must renew it, unless the clock of this machine is wrong".to_owned(),
         CertificateError::NotValidYetContext { time, not_before } => format!(
-            "its certificate begins to hold in {}; set the clock of this machine right, or have a certificate made that holds now",
+            "the server's certificate becomes valid in {}; correct the clock of this machine, or have a certificate made that is valid now",
             span(*time, *not_before)
         ),
         CertificateError::Other(other) if format!("{other:?}").contains("CaUsedAsEndEntity") => {
-            "its certificate is that of an authority, which cannot be a server's too; have one made for the server that this \
-             authority signs (to try things out: fedbo dev certs)"
+            "the server's certificate is that of an authority, which cannot also be a server's; \
+             have this authority sign one for the server (for experiments: fedbo dev certs)"
                 .to_owned()
         }
-        other => format!("its certificate cannot be believed: {other}; have who runs it mend that"),
+        other => format!("the server's certificate is not valid: {other}; ask the server's operator to fix it"),
     })
 }
 
-/// A name as a certificate gives it, `DnsName("a")` or `IpAddress(::1)`, without what kind it is.
+/// Extracts the name from a certificate's `DnsName("a")` or `IpAddress(::1)`.
 fn bare(name: &str) -> &str {
     let inner = name.split_once('(').and_then(|(_, rest)| rest.strip_suffix(')'));
     inner.unwrap_or(name).trim_matches('"')
 }
 
-/// The time between two instants, in words.
+/// Formats the time between two instants.
 fn span(from: UnixTime, to: UnixTime) -> String {
     let seconds = to.as_secs().saturating_sub(from.as_secs());
     let (n, what) = match seconds {
@@ -160,7 +161,7 @@ fn host(url: &str) -> String {
     host.unwrap_or(url).to_owned()
 }
 
-/// Returns true if the server at an address answers a greeting of TLS with TLS.
+/// Returns true if the server at an address answers a TLS greeting with TLS.
 fn speaks_tls(url: &str) -> bool {
     greeted(url).unwrap_or(false)
 }

@@ -1,4 +1,4 @@
-//! TLS trust roots: the system's and those of a PEM file.
+//! TLS trust roots of the system and of a PEM file.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, TlsProvider, parse_p
 
 use super::LinkError;
 
-/// Returns the settings of TLS by rustls, with the system's authorities and those of a PEM file.
+/// Returns a rustls configuration that trusts the system's authorities and those of a PEM file.
 pub(crate) fn tls_config(authority: Option<&Path>) -> Result<TlsConfig, LinkError> {
     let system = rustls_native_certs::load_native_certs();
     let mut roots: Vec<Certificate<'static>> = system
@@ -21,8 +21,8 @@ pub(crate) fn tls_config(authority: Option<&Path>) -> Result<TlsConfig, LinkErro
     if roots.is_empty() {
         let causes: Vec<String> = system.errors.iter().map(ToString::to_string).collect();
         let message = format!(
-            "no certificate authority is known on this machine{}{}; install the package ca-certificates, or name a PEM file \
-             as the setting ca",
+            "no certificate authority is known on this machine{}{}; install the package \
+             ca-certificates, or name a PEM file in the setting ca",
             if causes.is_empty() { "" } else { ": " },
             causes.join("; ")
         );
@@ -35,10 +35,10 @@ pub(crate) fn tls_config(authority: Option<&Path>) -> Result<TlsConfig, LinkErro
         .build())
 }
 
-/// Checks that a file holds the certificates of an authority.
+/// Checks that a file holds certificates of an authority.
 ///
 /// # Errors
-/// If it cannot be read, or holds none.
+/// If it cannot be read, or holds no certificate.
 pub fn check_authority(path: &Path) -> Result<(), LinkError> {
     read(path).map(|_| ())
 }
@@ -46,7 +46,7 @@ pub fn check_authority(path: &Path) -> Result<(), LinkError> {
 fn read(path: &Path) -> Result<Vec<Certificate<'static>>, LinkError> {
     let refused = |cause: String| {
         LinkError::Setting(format!(
-            "{}: {cause}; it is to be a file of certificates in PEM form (the setting ca, --ca, --helper-ca)",
+            "{}: {cause}; expected a file of certificates in PEM form (the setting ca, --ca, --helper-ca)",
             path.display()
         ))
     };
@@ -60,7 +60,7 @@ fn read(path: &Path) -> Result<Vec<Certificate<'static>>, LinkError> {
         }
     }
     match certificates.is_empty() {
-        true => Err(refused("it holds no certificate".to_owned())),
+        true => Err(refused("it contains no certificate".to_owned())),
         false => Ok(certificates),
     }
 }
@@ -77,6 +77,6 @@ mod tests {
         assert!(error.contains("ca.pem") && error.contains("the setting ca"), "{error}");
         std::fs::write(&path, "no certificate").unwrap();
         let error = tls_config(Some(&path)).unwrap_err().to_string();
-        assert!(error.contains("holds no certificate"), "{error}");
+        assert!(error.contains("contains no certificate"), "{error}");
     }
 }

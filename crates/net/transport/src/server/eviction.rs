@@ -1,4 +1,4 @@
-//! Eviction of connections when they run out: of those alone on which nobody has been authenticated.
+//! Eviction of unauthenticated connections when connections run out.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,8 +6,10 @@ use std::sync::{Arc, Weak};
 
 use tokio::sync::Notify;
 
-/// The state of a connection: authenticated once a party that may use the service has signed a request on it, and notified of its
-/// eviction.
+/// State of a connection.
+///
+/// It becomes authenticated when an authorized party has signed a request on it. It is notified of
+/// its eviction.
 #[derive(Debug, Default)]
 pub(crate) struct ConnectionState {
     is_authenticated: AtomicBool,
@@ -15,7 +17,7 @@ pub(crate) struct ConnectionState {
 }
 
 impl ConnectionState {
-    /// Marks the connection as authenticated: it is not evicted any more.
+    /// Marks the connection as authenticated, which protects it from eviction.
     pub(crate) fn authenticate(&self) {
         self.is_authenticated.store(true, Ordering::Relaxed);
     }
@@ -30,16 +32,16 @@ impl ConnectionState {
     }
 }
 
-/// The unauthenticated connections, in the order in which they came.
+/// Unauthenticated connections, in order of arrival.
 #[derive(Debug)]
 pub(crate) struct Unauthenticated {
     n_connections: usize,
-    /// Some of them may be authenticated by now, or closed.
+    /// May contain connections that have since been authenticated or closed.
     arrivals: VecDeque<Weak<ConnectionState>>,
 }
 
 impl Unauthenticated {
-    /// Returns an empty list, for at most so many connections.
+    /// Creates an empty list for at most `n_connections` connections.
     pub(crate) fn new(n_connections: usize) -> Self {
         Self { n_connections, arrivals: VecDeque::new() }
     }
@@ -57,7 +59,7 @@ impl Unauthenticated {
         state
     }
 
-    /// Evicts the oldest; `false` if all connections are authenticated.
+    /// Evicts the oldest unauthenticated connection; returns `false` if there is none.
     pub(crate) fn evict_oldest(&mut self) -> bool {
         while let Some(oldest) = self.arrivals.pop_front() {
             if let Some(state) = oldest.upgrade()

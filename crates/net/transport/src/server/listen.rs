@@ -1,4 +1,5 @@
-//! Connections: how many, how slow, in which form. What is not given a limit here has none (INV-18).
+//! Accepts connections and limits their number, speed and format. Anything not limited here is
+//! unlimited (INV-18).
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -23,25 +24,26 @@ use tokio_io_timeout::TimeoutStream;
 use tokio_rustls::TlsAcceptor;
 
 use super::eviction::{ConnectionState, Unauthenticated};
+use super::open_files::room_for;
 use super::tls::{TlsFiles, TlsUnusable};
 
-/// The settings of a listener.
+/// Settings of a listener.
 #[derive(Clone, Debug)]
 pub struct ListenSettings {
-    /// The address.
+    /// Address to listen on.
     pub address: SocketAddr,
-    /// Its certificate; none for plain HTTP.
+    /// Certificate and key; `None` for plain HTTP.
     pub tls: Option<TlsFiles>,
-    /// True if plain HTTP is also spoken on addresses that others reach.
+    /// True if plain HTTP is allowed on addresses other than loopback.
     pub plain_http: bool,
-    /// The limits of its connections.
+    /// Limits on connections.
     pub limits: ConnectionLimits,
 }
 
-/// An error in listening on an address.
+/// Error when listening on an address.
 #[derive(Debug, thiserror::Error)]
 pub enum ListenError {
-    /// The address cannot be listened on.
+    /// Listening on the address failed.
     #[error("cannot listen on {address}: {cause}{}", way_out(cause))]
     Address {
         /// The address.
@@ -49,10 +51,10 @@ pub enum ListenError {
         /// The system's error.
         cause: std::io::Error,
     },
-    /// Plain HTTP would leave this machine.
+    /// Plain HTTP would be reachable from other machines.
     #[error(
-        "without a certificate only this machine is served, and {address} is reached by others; name a certificate and its key for \
-         TLS, or --plain-http if something in front of it speaks TLS"
+        "without a certificate only this machine is served, but {address} is reachable from \
+         others; name a certificate and its key for TLS, or use --plain-http behind a TLS proxy"
     )]
     Plain {
         /// The address.
@@ -63,27 +65,27 @@ pub enum ListenError {
     Tls(#[from] TlsUnusable),
 }
 
-/// Returns the way out where an address cannot be listened on.
+/// Returns a remedy for an address that cannot be listened on.
 fn way_out(cause: &std::io::Error) -> &'static str {
     use std::io::ErrorKind;
     match cause.kind() {
         ErrorKind::AddrInUse => "; end the program that listens there, or name another port",
         ErrorKind::AddrNotAvailable => "; name an address of this machine",
-        ErrorKind::PermissionDenied => "; name a port from 1024 on",
+        ErrorKind::PermissionDenied => "; name a port of at least 1024",
         _ => "",
     }
 }
 
-/// Connections, counted.
+/// Connection counts.
 #[derive(Clone, Debug, Default)]
 pub struct ConnectionCounts {
-    /// Those that are open.
+    /// Number of open connections.
     pub open: Gauge,
-    /// Those that were refused because too many were open.
+    /// Number of connections refused because too many were open.
     pub refused: Counter,
 }
 
-/// A service that listens on its address and answers nobody yet.
+/// A service that listens on its address but does not accept connections yet.
 #[derive(Debug)]
 pub struct Listening {
     listener: TcpListener,
@@ -93,7 +95,10 @@ pub struct Listening {
 }
 
 impl Listening {
-    /// Takes the address, on the current runtime.
+    /// Binds the address on the current runtime.
+    ///
+    /// Raises this process's soft limit of open files if the connections need it. If the hard limit
+    /// is too low, fewer connections are allowed.
     ///
     /// # Errors
     /// If the address or the certificate cannot be used.
@@ -106,15 +111,17 @@ impl Listening {
         let refused = |cause| ListenError::Address { address: asked, cause };
         let listener = listen(asked).map_err(refused)?;
         let address = listener.local_addr().map_err(refused)?;
-        Ok(Self { listener, address, tls, limits: settings.limits })
+        let mut limits = settings.limits;
+        limits.n_connections = room_for(limits.n_connections);
+        Ok(Self { listener, address, tls, limits })
     }
 
-    /// The address on which it listens.
+    /// Returns the local address.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Accepts connections until `closes` says so, then waits for requests that are being answered.
+    /// Accepts connections until `closes` is true, then waits for requests in progress.
     pub async fn serve(
         self,
         router: Router,
@@ -128,33 +135,37 @@ impl Listening {
 
 /// Limits on connections.
 ///
-/// All of them together hold at most
+/// All connections together hold at most
 ///
 /// ```text
 /// n_connections · (BYTES_EACH + 2 · body + answer)
 /// ```
 ///
-/// bytes: `body` is the largest request of the studies, 88 + 8 M of an upload and at least 1024, once as it is read and once as
-/// it is decoded; `answer` the largest answer that is not shared, for a private study 168 and, for each release that an agent asks
-/// for at once, 1056 and the size of a release; up to four releases are shared. Measured: an idle connection needs 11 KiB before
-/// its handshake, 24 KiB after it and 26 KiB after an upload, so 4096 of them 105 MiB. Buffers of the system's sockets come to
-/// that, at most 128 KiB in and 256 KiB out for each connection.
+/// bytes. `body` is the size of the largest request of the studies (88 + 8 M for an upload, and at
+/// least 1024); it counts twice, as read and as decoded. `answer` is the size of the largest
+/// response that is not shared: for a private study 168 bytes, and 1056 bytes plus the size of a
+/// release for each release that an agent requests at once. Up to four releases are shared.
+///
+/// Measured: an idle connection needs 11 KiB before its handshake, 24 KiB after it and 26 KiB after
+/// an upload, so 4096 connections need 105 MiB. In addition, the system's socket buffers take at
+/// most 128 KiB in and 256 KiB out per connection.
 #[derive(Clone, Copy, Debug)]
 pub struct ConnectionLimits {
-    /// Open connections at most. One more takes the place of the oldest on which no agent of a study has signed a request; if
-    /// there is none, it is closed at once.
+    /// Maximum number of open connections. One more replaces the oldest connection without a signed
+    /// request from an agent of a study; if there is none, the new connection is closed at once.
     pub n_connections: usize,
-    /// The time that a handshake, and the head of a request, may take; an idle connection is closed after it.
+    /// Timeout of a handshake and of a request's head; an idle connection is closed after it.
     pub patience: Duration,
-    /// The time that the body of a request may take.
+    /// Timeout of a request's body.
     pub body_patience: Duration,
-    /// The time that an answer may wait for a client that reads nothing of it.
+    /// Timeout of writing to a client that does not read its response.
     pub answer_patience: Duration,
 }
 
 impl ConnectionLimits {
-    /// Bytes that a connection needs at most beside bodies: 24 KiB for its task and the state of TLS, 16 KiB of requests, as
-    /// much of answers, and 20 KiB for a record of TLS in each direction.
+    /// Maximum memory of a connection without bodies, in bytes: 24 KiB for its task and the TLS
+    /// state, 16 KiB each for requests and responses, and 20 KiB for a TLS record in each
+    /// direction.
     pub const BYTES_EACH: usize = (24 + 16 + 16 + 2 * 20) << 10;
 }
 
@@ -169,16 +180,19 @@ impl Default for ConnectionLimits {
     }
 }
 
-/// Bytes of a connection that the system holds at most on their way in, and on their way out; it takes as much again for itself.
-/// Without a limit it takes megabytes from who sends what is not read, or reads nothing of its answers.
+/// Sizes of a connection's receive and send buffers in the system, which doubles them for its own
+/// use.
+///
+/// Without a limit they grow to megabytes if a client sends data that is not read, or does not read
+/// its responses.
 const SOCKET_BUFFERS: (u32, u32) = (64 << 10, 128 << 10);
-/// Connections that may wait to be accepted.
+/// Maximum number of connections that wait to be accepted.
 const BACKLOG: u32 = 1024;
-/// The time that requests which are being answered may take when the service ends.
+/// Timeout of requests in progress when the service ends.
 const CLOSING_PATIENCE: Duration = Duration::from_secs(10);
-/// Bytes that are buffered of a connection's requests, and as many of its answers on their way through TLS.
+/// Size of the buffer for a connection's requests, and of the one for its responses in TLS.
 const BUFFER: usize = 16 << 10;
-/// Headers of a request at most.
+/// Maximum number of headers in a request.
 const HEADERS: usize = 64;
 
 /// Listens on an address, with bounded buffers for all connections.
@@ -187,7 +201,7 @@ fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
         SocketAddr::V4(_) => TcpSocket::new_v4()?,
         SocketAddr::V6(_) => TcpSocket::new_v6()?,
     };
-    socket.set_reuseaddr(true)?; // after a restart, connections of before may still be closing
+    socket.set_reuseaddr(true)?; // after a restart, old connections may still be closing
     let (inward, outward) = SOCKET_BUFFERS;
     socket.set_recv_buffer_size(inward)?;
     socket.set_send_buffer_size(outward)?;
@@ -195,7 +209,7 @@ fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
     socket.listen(BACKLOG)
 }
 
-/// Accepts connections until `closes` says so, then waits for requests that are being answered.
+/// Accepts connections until `closes` is true, then waits for requests in progress.
 async fn serve(
     listener: TcpListener,
     tls: Option<Arc<ServerConfig>>,
@@ -217,9 +231,18 @@ async fn serve(
         let stream = match accepted {
             Ok((stream, _)) => stream,
             Err(error) => {
-                // Of the peer, or of this machine when it has no more descriptors: others may be closed meanwhile.
-                tracing::warn!("a connection could not be accepted: {error}");
-                tokio::time::sleep(Duration::from_millis(50)).await;
+                if is_without_files(&error) && unauthenticated.evict_oldest() {
+                    tracing::debug!("a connection makes room for another: {error}");
+                    counts.refused.inc();
+                    // Gives the evicted connection's task time to close it.
+                    tokio::time::sleep(Duration::from_millis(1)).await;
+                    continue;
+                }
+                // The client aborted, or this machine lacks files, which other processes may close.
+                tracing::warn!("cannot accept a connection: {error}");
+                if error.kind() != std::io::ErrorKind::ConnectionAborted {
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                }
                 continue;
             }
         };
@@ -235,10 +258,10 @@ async fn serve(
             () = closing(&mut closes) => break,
         };
         let Ok(permit) = permit else {
-            break; // nobody closes the semaphore
+            break; // the semaphore is never closed
         };
         let state = unauthenticated.admit();
-        // Small answers leave at once; where the system refuses, they leave later.
+        // Sends small responses at once. If setting the option fails, they are only delayed.
         let _ = stream.set_nodelay(true);
         let mut stream = TimeoutStream::new(stream);
         stream.set_write_timeout(Some(limits.answer_patience));
@@ -273,8 +296,17 @@ async fn serve(
     drop(listener);
     let all = async { while connections.join_next().await.is_some() {} };
     if timeout(CLOSING_PATIENCE, all).await.is_err() {
-        tracing::warn!("some requests were cut off when the service ended");
+        tracing::warn!("some requests were cut off at shutdown");
     }
+}
+
+/// Returns true if accepting failed because this process or machine ran out of files or memory.
+fn is_without_files(error: &std::io::Error) -> bool {
+    use rustix::io::Errno;
+    let without = [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM];
+    error
+        .raw_os_error()
+        .is_some_and(|code| without.iter().any(|errno| errno.raw_os_error() == code))
 }
 
 /// Gives each request the state of its connection.
@@ -322,6 +354,6 @@ async fn connection<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
 
 /// Waits until the service ends.
 pub async fn closing(closes: &mut watch::Receiver<bool>) {
-    // Whoever could say so is gone: that is the end too.
+    // A dropped sender also ends the service.
     let _ = closes.wait_for(|closes| *closes).await;
 }

@@ -1,7 +1,8 @@
-//! Answering requests: connections with limits, signatures, answers that give reasons.
+//! HTTP server: connections with limits, signed requests, responses that explain refusals.
 
 mod eviction;
 mod listen;
+mod open_files;
 mod request;
 mod response;
 mod tls;

@@ -1,4 +1,4 @@
-//! Requests: their version, their body, and who signed them.
+//! Reads requests: their version, body and signature.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,8 +6,8 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::extract::Request;
 use fedbo_wire::{
-    HEADER_KEY, HEADER_PROTOCOL, HEADER_SIGNATURE, HEADER_TIME, PROTOCOL_VERSION, ProblemCode,
-    PublicKey, RequestSignature,
+    HEADER_COUNTER, HEADER_KEY, HEADER_PROTOCOL, HEADER_SIGNATURE, HEADER_TIME, PROTOCOL_VERSION,
+    ProblemCode, PublicKey, RequestSignature,
 };
 use http_body_util::{BodyExt as _, Limited};
 use hyper::HeaderMap;
@@ -17,19 +17,19 @@ use hyper::header::CONTENT_LENGTH;
 use super::eviction::ConnectionState;
 use super::response::Refusal;
 
-/// A request whose signature fits.
+/// A request with a valid signature.
 #[derive(Clone, Debug)]
 pub struct Signed {
-    /// The key of the signer.
+    /// Signer's key.
     pub key: PublicKey,
-    /// Its body.
+    /// Body of the request.
     pub body: Bytes,
 }
 
-/// The length that a body may have.
+/// Allowed length of a body.
 #[derive(Clone, Copy, Debug)]
 pub enum Length {
-    /// None at all.
+    /// No body.
     Empty,
     /// Exactly this number of bytes.
     Exactly(usize),
@@ -37,10 +37,10 @@ pub enum Length {
     AtMost(usize),
 }
 
-/// Checks that a request speaks our version.
+/// Checks that a request has the supported version of the protocol.
 ///
 /// # Errors
-/// If it speaks another, or does not say.
+/// If it has another version or none.
 pub fn check_version(headers: &HeaderMap) -> Result<(), Refusal> {
     let supported = format!("supported: [{PROTOCOL_VERSION}]");
     match headers.get(HEADER_PROTOCOL).map(|value| value.to_str()) {
@@ -48,7 +48,7 @@ pub fn check_version(headers: &HeaderMap) -> Result<(), Refusal> {
         Some(version) => Err(Refusal::new(
             ProblemCode::UnsupportedVersion,
             format!(
-                "version {:?} of the protocol is not spoken here, {supported}; use the same version of fedbo on both sides",
+                "version {:?} of the protocol is not supported, {supported}; use the same version of fedbo on both sides",
                 version.unwrap_or("?").chars().take(20).collect::<String>()
             ),
         )),
@@ -59,23 +59,28 @@ pub fn check_version(headers: &HeaderMap) -> Result<(), Refusal> {
     }
 }
 
-/// Returns the unverified signature of a request of our version; its time is left to the caller to check. Nothing is
-/// verified before the body is read.
+/// Returns the unverified signature of a request of the supported version.
+///
+/// The caller checks its time. The signature cannot be verified before the body is read.
 ///
 /// # Errors
-/// If the request is of another version or not signed.
+/// If the version is not supported or the request is not signed.
 pub fn claimed_signature(headers: &HeaderMap) -> Result<RequestSignature, Refusal> {
     check_version(headers)?;
     let value = |name| headers.get(name).and_then(|value| value.to_str().ok());
-    RequestSignature::from_headers(value(HEADER_KEY), value(HEADER_TIME), value(HEADER_SIGNATURE))
+    let (key, time) = (value(HEADER_KEY), value(HEADER_TIME));
+    let (counter, signature) = (value(HEADER_COUNTER), value(HEADER_SIGNATURE));
+    RequestSignature::from_headers(key, time, counter, signature)
         .map_err(|error| Refusal::new(ProblemCode::NotSigned, error.to_string()))
 }
 
-/// Reads the rest of a request whose key may use the service, and which is to be signed for the given receiver. Once its signature
-/// is verified, its connection counts as authenticated and is not evicted when connections run out.
+/// Reads the body of a request by an authorized key and verifies its signature for the given
+/// receiver.
+///
+/// Its connection then counts as authenticated: it is not evicted when connections run out.
 ///
 /// # Errors
-/// If the body has another length than allowed or comes too slowly, or the signature does not fit.
+/// If the body has a disallowed length or takes too long, or the signature is not valid.
 pub async fn read_authorized(
     request: Request,
     signature: (RequestSignature, PublicKey),
@@ -90,14 +95,16 @@ pub async fn read_authorized(
     Ok(signed)
 }
 
-/// Marks the connection of a request as authenticated, by another way than a signature: it is not evicted when connections run out.
+/// Marks the connection of a request as authenticated without a signature: it is not evicted when
+/// connections run out.
 pub fn authenticate(request: &Request) {
     if let Some(state) = request.extensions().get::<Arc<ConnectionState>>() {
         state.authenticate();
     }
 }
 
-/// Reads the rest of a request whose key may be unknown, and which is to be signed for the given receiver.
+/// Reads the body of a request by a possibly unknown key and verifies its signature for the given
+/// receiver.
 ///
 /// # Errors
 /// As for [`read_authorized`].
@@ -112,14 +119,13 @@ pub async fn read_signed(
     let target = target.to_owned();
     let body = body_of(&head.headers, body, length, patience).await?;
     signature.verify(&to, head.method.as_str(), &target, &body).map_err(|error| {
-        let message =
-            format!("{error}; it is to be made for the key {to}, which is the receiver's");
+        let message = format!("{error}; it must be made for the receiver's key, {to}");
         Refusal::new(ProblemCode::BadSignature, message)
     })?;
     Ok(Signed { key: signature.key, body })
 }
 
-/// Reads a body whose length was announced and is allowed (INV-18).
+/// Reads a body with an announced and allowed length (INV-18).
 async fn body_of(
     headers: &HeaderMap,
     body: Body,
@@ -136,8 +142,7 @@ async fn body_of(
     match (announced, length) {
         (None | Some(0), Length::Empty) => return Ok(Bytes::new()),
         (None, _) => {
-            let message =
-                "the request has no content-length; bodies are sent whole, with their length";
+            let message = "the request has no content-length; send the whole body with its length";
             return Err(Refusal::new(ProblemCode::BadRequest, message));
         }
         (Some(found), Length::Exactly(bytes)) if found != bytes as u64 => {
@@ -145,14 +150,14 @@ async fn body_of(
             return Err(Refusal::new(ProblemCode::WrongLength, message));
         }
         (Some(found), _) if found > most as u64 => {
-            let message = format!("the body has {found} bytes, at most {most} are read");
+            let message = format!("the body has {found} bytes, at most {most} are allowed");
             return Err(Refusal::new(ProblemCode::TooLarge, message));
         }
         _ => {}
     }
     let mut body = Limited::new(body, most);
     let whole = async {
-        // Copied piece by piece: a piece of one byte would keep the buffer of kilobytes into which it was read (INV-18).
+        // Frames are copied: a frame of one byte would keep its read buffer of kilobytes (INV-18).
         let mut bytes = Vec::with_capacity(most);
         while let Some(frame) = body.frame().await.transpose()? {
             bytes.extend(frame.into_data().unwrap_or_default());
@@ -163,7 +168,7 @@ async fn body_of(
         Ok(Ok(bytes)) => Ok(bytes.into()),
         Ok(Err(error)) => Err(Refusal::new(
             ProblemCode::BadRequest,
-            format!("the body could not be read to its end: {error}"),
+            format!("cannot read the whole body: {error}"),
         )),
         Err(_) => Err(Refusal::new(
             ProblemCode::BadRequest,

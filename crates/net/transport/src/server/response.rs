@@ -1,4 +1,4 @@
-//! Answers, and refusals that say why in words that somebody can act on.
+//! Responses, and refusals with a reason and a remedy.
 
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
@@ -6,7 +6,7 @@ use fedbo_wire::{HEADER_PROTOCOL, PROTOCOL_VERSION, Problem, ProblemCode};
 use hyper::StatusCode;
 use hyper::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 
-/// A request that is not done.
+/// A refused request.
 #[derive(Debug)]
 pub struct Refusal {
     code: ProblemCode,
@@ -14,12 +14,12 @@ pub struct Refusal {
 }
 
 impl Refusal {
-    /// A refusal in words that its reader can act on.
+    /// Creates a refusal with a message that tells its reader what to do.
     pub fn new(code: ProblemCode, message: impl Into<String>) -> Self {
         Self { code, message: message.into() }
     }
 
-    /// The kind of the refusal.
+    /// Returns the kind of the refusal.
     #[must_use]
     pub fn code(&self) -> ProblemCode {
         self.code
@@ -45,14 +45,14 @@ impl IntoResponse for Refusal {
     }
 }
 
-/// An answer in JSON.
+/// Returns a JSON response.
 pub fn json(body: &impl serde::Serialize) -> Response {
-    // Bodies are plain data, which always has a form in JSON.
+    // Bodies are plain data, so serialization does not fail.
     let bytes = serde_json::to_vec(body).unwrap_or_default();
     of_type("application/json", bytes)
 }
 
-/// An answer of this type.
+/// Returns a response of this content type.
 pub fn of_type(kind: &'static str, body: impl Into<Body>) -> Response {
     let mut response = Response::new(body.into());
     let headers = response.headers_mut();

@@ -1,4 +1,4 @@
-//! TLS of a service: its certificate and its key.
+//! TLS configuration of a service, from its certificate and key.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -8,40 +8,40 @@ use rustls::crypto::ring::{Ticketer, default_provider};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
-/// The files of a service's certificate and its key.
+/// Files of a service's certificate and key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsFiles {
-    /// The certificate and those between it and its authority, as PEM.
+    /// The certificate and its intermediate certificates, as PEM.
     pub certificate: PathBuf,
-    /// Its key, as PEM.
+    /// The certificate's key, as PEM.
     pub key: PathBuf,
 }
 
-/// An error in setting up TLS.
+/// Error when setting up TLS.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsUnusable {
-    /// A file cannot be used.
+    /// A file is not usable.
     #[error("{}: {message}", path.display())]
     File {
         /// The file.
         path: PathBuf,
-        /// The defect of the file.
+        /// Problem with the file.
         message: String,
     },
-    /// The two do not belong together.
-    #[error("{} and {} do not belong together: {message}", certificate.display(), key.display())]
+    /// The certificate and the key do not match.
+    #[error("{} and {} do not match: {message}", certificate.display(), key.display())]
     Pair {
-        /// The certificate's file.
+        /// File of the certificate.
         certificate: PathBuf,
-        /// The key's file.
+        /// File of the key.
         key: PathBuf,
-        /// The TLS library's error message.
+        /// Error message of the TLS library.
         message: String,
     },
 }
 
 impl TlsFiles {
-    /// Reads the files. TLS 1.2 and 1.3, HTTP/1.1.
+    /// Reads the files and returns a configuration for TLS 1.2 and 1.3 with HTTP/1.1.
     pub(crate) fn config(&self) -> Result<Arc<ServerConfig>, TlsUnusable> {
         let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_file_iter(&self.certificate)
             .and_then(|certificates| certificates.collect())
@@ -49,7 +49,7 @@ impl TlsFiles {
         if chain.is_empty() {
             return Err(TlsUnusable::File {
                 path: self.certificate.clone(),
-                message: "it holds no certificate; a file with BEGIN CERTIFICATE is expected"
+                message: "it contains no certificate; expected a file with BEGIN CERTIFICATE"
                     .to_owned(),
             });
         }
@@ -67,7 +67,7 @@ impl TlsFiles {
             .with_single_cert(chain, key)
             .map_err(pair)?;
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
-        // Who comes again needs no signature of the certificate, and this process keeps nothing of who came before.
+        // Tickets resume sessions without a certificate signature and without server-side state.
         config.ticketer = Ticketer::new().map_err(pair)?;
         Ok(Arc::new(config))
     }
@@ -76,6 +76,6 @@ impl TlsFiles {
 fn unusable(path: &Path, what: &str, error: &rustls::pki_types::pem::Error) -> TlsUnusable {
     TlsUnusable::File {
         path: path.to_owned(),
-        message: format!("no {what} in PEM can be read from it: {error}"),
+        message: format!("cannot read a {what} in PEM form from it: {error}"),
     }
 }

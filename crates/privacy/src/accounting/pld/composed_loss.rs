@@ -1,17 +1,18 @@
-//! The law of the sum of many losses, by discrete Fourier transforms.
+//! The distribution of a sum of many losses, by discrete Fourier transforms.
 //!
-//! Losses are first tilted by exp(θ L), so that the sum is likely to be near the ε that is asked about: then even a δ of 1e−300 is
-//! a sum of terms that are not small. What the transform may get wrong is bounded and added (or taken away).
+//! Losses are first tilted by exp(θ L), so that the sum is likely near the ε in question. Even a δ
+//! of 1e−300 is then a sum of terms that are not small. The error of the transform is bounded and
+//! added (or subtracted).
 
 use super::fft::{Complex, Fft};
 use super::lattice_loss::{LatticeLoss, MASS_DEFECT, Rounding};
 
-/// Spectral values whose power is below exp(−this) are dropped, and bounded by it.
+/// Spectral values with a power below exp(−this) are dropped; the bound counts as their error.
 const NEGLIGIBLE: f64 = 80.0;
 
-/// The laws to compose, in one direction.
+/// The distributions to compose, in one direction.
 pub(super) struct Summand {
-    /// One law for each kind of release, on one lattice.
+    /// One distribution for each kind of release, all on one lattice.
     pub(super) losses: Vec<LatticeLoss>,
     /// Number of releases of each kind.
     pub(super) counts: Vec<f64>,
@@ -19,7 +20,7 @@ pub(super) struct Summand {
     pub(super) theta: f64,
     /// The approximate lower end of the window.
     pub(super) bottom: f64,
-    /// Tilts by which the mass above the window, and that below it, is bounded (Chernoff).
+    /// Tilts for the Chernoff bounds on the mass above and below the window.
     pub(super) chernoff: (f64, f64),
 }
 
@@ -28,13 +29,13 @@ impl Summand {
         self.losses.first().map_or(1.0, |loss| loss.step)
     }
 
-    /// The sum of all losses at point 0 of their lattices.
+    /// Returns the sum of all losses at point 0 of their lattices.
     fn shift(&self) -> f64 {
         let each = self.losses.iter().zip(&self.counts);
         each.map(|(loss, count)| count * loss.offset).sum()
     }
 
-    /// The window's first point, counted from there.
+    /// Returns the window's first point, relative to [`Summand::shift`].
     fn first(&self) -> i64 {
         #[expect(
             clippy::cast_possible_truncation,
@@ -45,7 +46,7 @@ impl Summand {
     }
 }
 
-/// The tilted law of a sum of losses within a window.
+/// The tilted distribution of a sum of losses within a window.
 pub(super) struct ComposedLoss {
     rounding: Rounding,
     step: f64,
@@ -56,10 +57,10 @@ pub(super) struct ComposedLoss {
     masses: Vec<f64>,
     /// Σ ln E exp(θ L): a tilted mass m at l is a probability m exp(this − θ l).
     log_moment: f64,
-    /// Bound on the tilted mass outside of the window, above it and everywhere.
+    /// Bounds on the tilted mass above the window, and outside of it.
     above: f64,
     outside: f64,
-    /// Probability that a loss is infinite, at most.
+    /// Upper bound on the probability of an infinite loss.
     escaped: f64,
     /// Relative error of all masses, in logarithms.
     log_defect: f64,
@@ -67,11 +68,12 @@ pub(super) struct ComposedLoss {
     loss_defect: f64,
 }
 
-/// Composes all releases of one direction. Two kinds of release travel in one transform, as real and imaginary part.
+/// Composes all releases of one direction. Two kinds of release share one transform, as real and
+/// imaginary part.
 pub(super) fn compose(fft: &Fft, summand: &Summand, rounding: Rounding) -> ComposedLoss {
     let Summand { losses, counts, theta, .. } = summand;
     let (n, half) = (fft.len(), fft.len() / 2);
-    // |computed − true| of a spectral value: a tilted law has sum 1.
+    // |computed − true| of a spectral value: a tilted distribution sums to 1.
     let gamma = 2.0 * fft.defect();
     let moments: Vec<f64> = losses.iter().map(|loss| loss.log_moment(*theta)).collect();
     let mut product = Product {
@@ -122,19 +124,19 @@ pub(super) fn compose(fft: &Fft, summand: &Summand, rounding: Rounding) -> Compo
     ComposedLoss::new(summand, &moments, masses.collect(), rounding)
 }
 
-/// The place of a point of the lattice in a cyclic sequence.
+/// Returns the index of a lattice point in a cyclic sequence.
 fn place(knot: i64, n: usize) -> usize {
     #[expect(clippy::cast_possible_truncation, reason = "a remainder modulo the length")]
     let place = knot.rem_euclid(n as i64) as usize;
     place
 }
 
-/// Π X^count over kinds of release, with what bounds its error.
+/// Π X^count over kinds of release, with bounds on its error.
 struct Product {
     spectrum: Vec<Complex>,
     /// Π (|X| + γ)^count.
     sizes: Vec<f64>,
-    /// Σ count/(|X| + γ): times γ and the above it bounds |computed − true|.
+    /// Σ count/(|X| + γ): γ times this times `sizes` bounds |computed − true|.
     rates: Vec<f64>,
     gamma: f64,
 }
@@ -154,12 +156,13 @@ impl Product {
         }
     }
 
-    /// Bound on the error of each term of the inverse transform: the mean over its spectrum.
+    /// Returns a bound on the error of each term of the inverse transform: the mean over the
+    /// spectrum.
     fn missed(&self) -> f64 {
         let last = self.sizes.len() - 1;
         let mut sum = 0.0;
         for (k, (size, rate)) in self.sizes.iter().zip(&self.rates).enumerate() {
-            // 4 γ for the inverse transform itself; a spectral value is 1 at most.
+            // 4 γ for the inverse transform itself; a spectral value is at most 1.
             let bound = (self.gamma * (rate + 4.0) * size).min(2.0);
             sum += if k == 0 || k == last { bound } else { 2.0 * bound };
         }
@@ -167,7 +170,7 @@ impl Product {
     }
 }
 
-/// (value^count, size^count) by repeated squaring.
+/// Returns (value^count, size^count) by repeated squaring.
 fn powers(value: Complex, size: f64, count: f64) -> (Complex, f64) {
     #[expect(clippy::cast_possible_truncation, reason = "a count of releases, below 2^32")]
     let mut left = count as u64;
@@ -212,7 +215,8 @@ impl ComposedLoss {
         let top = bottom + masses.len() as f64 * step;
         log_above -= chernoff.0 * top;
         log_below += chernoff.1 * bottom;
-        // Masses by quadrature, exponents by rounding, and the exponent of the final sum.
+        // Errors of the masses by quadrature, of the exponents by rounding, and of the final sum's
+        // exponent.
         let log_defect = n_releases * (MASS_DEFECT + 4.0 * f64::EPSILON * size)
             + 16.0 * f64::EPSILON * (log_moment.abs() + theta * top.abs());
         let slack = 1e-9 + log_defect;
@@ -231,21 +235,21 @@ impl ComposedLoss {
         }
     }
 
-    /// Returns true if nothing in it has overflowed.
+    /// Returns true if no value has overflowed.
     fn is_finite(&self) -> bool {
         let masses: f64 = self.masses.iter().sum();
         let bounds = self.outside + self.above + self.escaped + self.log_defect + self.loss_defect;
         (masses + bounds + self.log_moment).is_finite()
     }
 
-    /// ε with δ(ε) = exp(`log_delta`): not below it rounding up, not above it rounding down; at least 0. None if the window ends
-    /// before it, or is not made of numbers.
+    /// Returns ε with δ(ε) = exp(`log_delta`): an upper bound if rounding up, a lower bound if
+    /// rounding down; at least 0. `None` if the window ends below it or is not finite.
     pub(super) fn epsilon(&self, log_delta: f64) -> Option<f64> {
         if !self.is_finite() {
             return None;
         }
         let delta = log_delta.exp();
-        // ln of what the sum below may be, over exp(log_moment).
+        // ln of the largest allowed sum below, relative to exp(log_moment).
         let (target, missing) = match self.rounding {
             Rounding::Up if self.escaped >= delta => return None,
             Rounding::Up => (
@@ -256,10 +260,11 @@ impl ComposedLoss {
         };
         let mut tail = Tail::new(self);
         while let Some(next) = tail.next() {
-            // δ(ε) exp(θ l) at the point above, and what it may be there.
+            // δ(ε) exp(θ l) at the point above, and its allowed value there.
             let allowed = (target + self.theta * tail.loss()).exp() + missing;
             if next.at_loss > allowed {
-                // Between this point and the one above: D + (1 − e^{−t}) V = allowed at distance t below it.
+                // Between this point and the one above: D + (1 − e^{−t}) V = allowed at distance t
+                // below the latter.
                 let allowed = (target + self.theta * (tail.loss() + self.step)).exp() + missing;
                 let share = ((allowed - next.above) / next.mean).clamp(0.0, 1.0);
                 let t = (-(-share).ln_1p()).min(self.step);
@@ -279,7 +284,8 @@ impl ComposedLoss {
         }
     }
 
-    /// ln of a bound on δ(`epsilon`), from above rounding up. None if the window does not hold it, or is not made of numbers.
+    /// Returns ln of an upper bound on δ(`epsilon`), if rounding up. `None` if the window does not
+    /// contain it or is not finite.
     pub(super) fn log_delta(&self, epsilon: f64) -> Option<f64> {
         if !self.is_finite() {
             return None;
@@ -296,7 +302,7 @@ impl ComposedLoss {
                 break;
             }
         }
-        // Below the window the value at its end would have to grow: say nothing smaller than all of it.
+        // Below the window there is no bound: δ would have to be larger than the value at its end.
         if tail.loss() > epsilon {
             return None;
         }
@@ -308,7 +314,7 @@ impl ComposedLoss {
     }
 }
 
-/// Sums over the window from above: with w the masses, at a point l
+/// Sums over the window from above. With w the masses, at a point l:
 /// D = Σ_{k > l} w_k e^{−θ(k − l)} (1 − e^{l − k}),  V = Σ_{k ≥ l} w_k e^{−(θ + 1)(k − l)},  δ(l) = D exp(K − θ l).
 struct Tail<'a> {
     law: &'a ComposedLoss,
@@ -320,7 +326,7 @@ struct Tail<'a> {
     fast: f64,
 }
 
-/// The result of a step down of [`Tail`].
+/// The result of one step down of [`Tail`].
 #[derive(Clone, Copy)]
 struct Step {
     /// D at the new point.
@@ -346,7 +352,7 @@ impl<'a> Tail<'a> {
         }
     }
 
-    /// The present point.
+    /// Returns the loss at the current point.
     fn loss(&self) -> f64 {
         self.law.bottom + self.index as f64 * self.law.step
     }

@@ -1,4 +1,5 @@
-//! The discrete Fourier transform of a power-of-two length, plain enough to bound its rounding.
+//! The discrete Fourier transform of a power-of-two length, simple enough to bound its rounding
+//! error.
 
 use std::f64::consts::TAU;
 use std::ops::{Add, Mul, Sub};
@@ -21,7 +22,7 @@ impl Complex {
         Self { re: self.re * by, im: self.im * by }
     }
 
-    /// i times it.
+    /// Returns the number multiplied by i.
     pub(super) fn turned(self) -> Self {
         Self { re: -self.im, im: self.re }
     }
@@ -57,16 +58,17 @@ impl Mul for Complex {
 
 /// Transforms of one length: X_k = Σ_j x_j exp(−2πi jk/n).
 ///
-/// Stockham's order, radix 4. On its way from an input to an output a term is multiplied by at most ½ log2 n roots of unity
-/// and takes part in log2 n sums, so |error of X_k| ≤ γ Σ_j |x_j| with γ of [`Fft::defect`].
+/// Stockham's algorithm, radix 4. On the way from an input to an output, a term is multiplied by at
+/// most ½ log2 n roots of unity and takes part in log2 n sums, so |error of X_k| ≤ γ Σ_j |x_j| with
+/// γ from [`Fft::defect`].
 pub(super) struct Fft {
     roots: Vec<Complex>,
 }
 
 impl Fft {
-    /// For n = `len`, a power of two.
+    /// Creates transforms of length n = `len`, a power of two.
     pub(super) fn new(len: usize) -> Self {
-        assert!(len.is_power_of_two(), "the length {len} is no power of two");
+        assert!(len.is_power_of_two(), "the length {len} is not a power of two");
         let unit = -TAU / len as f64;
         let root = |k: usize| {
             let (im, re) = (unit * k as f64).sin_cos();
@@ -79,7 +81,8 @@ impl Fft {
         self.roots.len()
     }
 
-    /// γ: a product with a root costs √5 u and the root's own error 4u (its angle was rounded), a sum u, u = 2⁻⁵³.
+    /// Returns γ: a product with a root costs √5 u and the root's own error 4u (its angle is
+    /// rounded), a sum costs u, with u = 2⁻⁵³.
     pub(super) fn defect(&self) -> f64 {
         8.0 * (f64::EPSILON / 2.0) * (f64::from(self.len().ilog2()) + 2.0)
     }

@@ -1,10 +1,12 @@
-//! The privacy loss of one release on a lattice, rounded so that no loss is understated (or none overstated).
+//! The privacy loss of one release on a lattice, rounded so that no loss is understated (or
+//! overstated).
 
 use super::super::subsampled::{Direction, Subsampled};
 
-/// Knots need not be closer in x than this share of z: a finer lattice changes results by less than 1e−4 of them.
+/// Smallest useful distance of knots in x, relative to z: a finer lattice changes results by less
+/// than 1e−4.
 const KNOT_SPACING: f64 = 1.0 / 64.0;
-/// Panels of the quadrature, as a share of the length over which an integrand changes.
+/// Width of quadrature panels, relative to the length over which an integrand changes.
 const PANEL_SPACING: f64 = 1.0 / 8.0;
 /// Gauss-Legendre rule with 4 nodes on `[−1, 1]`: (node, weight).
 const RULE: [(f64, f64); 4] = [
@@ -13,28 +15,28 @@ const RULE: [(f64, f64); 4] = [
     (0.339_981_043_584_856_3, 0.652_145_154_862_546_1),
     (0.861_136_311_594_052_6, 0.347_854_845_137_453_9),
 ];
-/// Relative error of a probability: quadrature and rounding together.
+/// Relative error of a probability, from quadrature and rounding.
 pub(super) const MASS_DEFECT: f64 = 1e-12;
 /// Error of a loss, relative to one plus the largest loss.
 const LOSS_DEFECT: f64 = 4e-14;
-/// exp() of more is not taken.
+/// Largest argument of `exp`.
 const LARGEST_EXPONENT: f64 = 700.0;
 
 /// The direction in which losses are rounded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rounding {
-    /// To a pair that dominates the true one. Mass between two knots goes to both, its mean of e^{−L} unchanged ("connect the
-    /// dots", Doroshenko et al. 2022); tails go to infinity.
+    /// To a dominating pair. Mass between two knots is split between both and keeps its mean of
+    /// e^{−L} ("connect the dots", Doroshenko et al. 2022); tails go to infinity.
     Up,
-    /// To a pair that the true one dominates. Mass is gathered at the nearest knot while its mean of e^{−L} allows it, what is
-    /// left at the knot below; tails are dropped.
+    /// To a dominated pair. Mass moves to the nearest knot while its mean of e^{−L} allows, and the
+    /// rest to the knot below; tails are dropped.
     Down,
 }
 
-/// A law of losses on the lattice `step` ℤ, in logarithms.
+/// A distribution of losses on the lattice `step` ℤ, in logarithms.
 #[derive(Clone, Debug)]
 pub(super) struct LatticeLoss {
-    /// Distance of neighbouring points.
+    /// Distance of adjacent points.
     pub(super) step: f64,
     /// The loss at point 0.
     pub(super) offset: f64,
@@ -49,7 +51,8 @@ pub(super) struct LatticeLoss {
 }
 
 impl LatticeLoss {
-    /// The loss of one release, rounded up; outside of `reach` standard deviations it is not looked at.
+    /// Returns the loss of one release, rounded up. Ignores outcomes beyond `reach` standard
+    /// deviations.
     pub(super) fn rounded_up(
         part: &Subsampled,
         direction: Direction,
@@ -60,7 +63,8 @@ impl LatticeLoss {
         Self::new(part, direction, Rounding::Up, lattice, reach)
     }
 
-    /// The same rounded down. Of several lattices that one is taken which leaves the largest ln E exp(θ L).
+    /// Like [`Self::rounded_up`], but rounded down. Chooses the lattice offset that gives the
+    /// largest ln E exp(θ L).
     pub(super) fn rounded_down(
         part: &Subsampled,
         direction: Direction,
@@ -121,12 +125,12 @@ impl LatticeLoss {
         }
     }
 
-    /// The loss at a point of the lattice.
+    /// Returns the loss at a point of the lattice.
     pub(super) fn loss(&self, knot: i64) -> f64 {
         self.offset + knot as f64 * self.step
     }
 
-    /// ln Σ p exp(θ L) over finite losses.
+    /// Returns ln Σ p exp(θ L) over finite losses.
     pub(super) fn log_moment(&self, theta: f64) -> f64 {
         let exponent = |(&knot, &log_mass): (&i64, &f64)| log_mass + theta * self.loss(knot);
         let terms = || self.knots.iter().zip(&self.log_masses).map(exponent);
@@ -136,7 +140,7 @@ impl LatticeLoss {
     }
 }
 
-/// Points `offset` + k `step`.
+/// The points `offset` + k `step`.
 #[derive(Clone, Copy)]
 struct Lattice {
     step: f64,
@@ -149,7 +153,7 @@ impl Lattice {
     }
 }
 
-/// Adds `mass` exp(`reference`).
+/// Adds `mass` exp(`reference`) to `log_mass`.
 fn add(log_mass: &mut f64, reference: f64, mass: f64) {
     if mass > 0.0 {
         let (a, b) = (*log_mass, reference + mass.ln());
@@ -158,22 +162,22 @@ fn add(log_mass: &mut f64, reference: f64, mass: f64) {
     }
 }
 
-/// Outcomes whose losses lie between two points of the lattice.
+/// Outcomes with losses between two points of the lattice.
 struct Interval {
     from: i64,
     to: i64,
-    /// Ends and what belongs to the middle of the losses, by increasing loss.
+    /// The ends and the position of the middle loss, by increasing loss.
     x: [f64; 3],
 }
 
 /// One half of an interval.
 #[derive(Clone, Copy)]
 struct Half {
-    /// ln of the unit of all that follows.
+    /// ln of the unit of the fields below.
     reference: f64,
-    /// Probability.
+    /// The probability.
     mass: f64,
-    /// The part of the probability that goes to the upper end, rounding up.
+    /// The part of the probability assigned to the upper end when rounding up.
     upward: f64,
     /// ∫ |1 − exp(l − L)|, l the nearer end.
     surplus: f64,
@@ -188,7 +192,7 @@ impl Half {
         Self { reference: 0.0, mass: 0.0, upward: 0.0, surplus: 0.0, rise: 0.0, drop: 0.0 };
 }
 
-/// Each half goes to both ends.
+/// Splits each half between both ends.
 fn round_up(halves: &[[Half; 2]], log_masses: &mut [f64]) {
     for (k, both) in halves.iter().enumerate() {
         for half in both {
@@ -199,14 +203,15 @@ fn round_up(halves: &[[Half; 2]], log_masses: &mut [f64]) {
     }
 }
 
-/// Gathers mass at knots so that the mean of e^{l − L} at a knot l is at most 1. From both ends towards the densest interval a knot
-/// takes all of the half that is farther from it, and as much of the other as makes the mean 1; the rest goes on to the next knot.
+/// Gathers mass at knots so that the mean of e^{l − L} at a knot l is at most 1. Proceeds from both
+/// ends towards the densest interval. Each knot takes all of the adjacent half farther from that
+/// interval, and as much of the other half as makes the mean 1; the rest goes to the next knot.
 fn round_down(halves: &[[Half; 2]], log_masses: &mut [f64]) {
     let density = |both: &[Half; 2]| both[1].mass.ln() + both[1].reference;
     let densest = (0..halves.len())
         .max_by(|&a, &b| density(&halves[a]).total_cmp(&density(&halves[b])))
         .unwrap_or(0);
-    // From below: the share of the interval's lower half that its lower knot did not take.
+    // From below: the share of the interval's lower half not taken by its lower knot.
     let mut left = 0.0;
     let (mut log_below, mut log_drop) = (f64::NEG_INFINITY, f64::NEG_INFINITY);
     for k in 0..=densest {
@@ -228,7 +233,7 @@ fn round_down(halves: &[[Half; 2]], log_masses: &mut [f64]) {
         add(&mut log_masses[k], near.reference, taken * near.mass);
         left = 1.0 - taken;
     }
-    // From above: the share of the interval's upper half that its upper knot did not take.
+    // From above: the share of the interval's upper half not taken by its upper knot.
     let mut left = 1.0;
     for k in (densest..=halves.len()).rev() {
         let mut log_surplus = f64::NEG_INFINITY;
@@ -249,13 +254,13 @@ fn round_down(halves: &[[Half; 2]], log_masses: &mut [f64]) {
     }
 }
 
-/// exp of it, at most 1 and a little less than that, for what rounding may have added; 0 if it is no number.
+/// Returns exp of the argument, at most 1, slightly reduced to cover rounding errors; 0 for NaN.
 fn share(log_share: f64) -> f64 {
     let share = (log_share - 1e-9).min(0.0).exp();
     if share.is_nan() { 0.0 } else { share }
 }
 
-/// Leaves the share `kept` of what lies below knot `k` there and rounds the rest down.
+/// Keeps the share `kept` of the mass below knot `k` at it, and rounds the rest down.
 fn settle(log_masses: &mut [f64], k: usize, log_mass: f64, kept: f64) {
     if k > 0 && log_mass > f64::NEG_INFINITY {
         add(&mut log_masses[k], log_mass, kept);
@@ -263,7 +268,7 @@ fn settle(log_masses: &mut [f64], k: usize, log_mass: f64, kept: f64) {
     }
 }
 
-/// All outcomes within reach, by increasing loss.
+/// Returns all outcomes within reach, by increasing loss.
 fn intervals(
     part: &Subsampled,
     direction: Direction,
@@ -301,7 +306,7 @@ fn intervals(
 }
 
 impl Interval {
-    /// Integrals over its lower and its upper half.
+    /// Integrates over the lower and the upper half.
     fn halves(&self, part: &Subsampled, direction: Direction, lattice: Lattice) -> [Half; 2] {
         let (low, high) = (lattice.at(self.from), lattice.at(self.to));
         let sign = direction.sign();
@@ -336,7 +341,7 @@ impl Interval {
     }
 }
 
-/// Cuts `[from, to]` into panels on which density and loss are smooth enough for the rule.
+/// Divides `[from, to]` into panels on which density and loss are smooth enough for the rule.
 fn for_panels(part: &Subsampled, from: f64, to: f64, mut each: impl FnMut(f64, f64)) {
     let z = part.multiplier;
     let bend = if part.rate < 1.0 {
@@ -350,7 +355,7 @@ fn for_panels(part: &Subsampled, from: f64, to: f64, mut each: impl FnMut(f64, f
     };
     let mut x = from;
     while x < to {
-        // Lengths change slowly: the one at the end of a panel is nearly the one at its start.
+        // Lengths change slowly: the one at the end of a panel is close to the one at its start.
         let width = PANEL_SPACING * length(x);
         let next = if x + 1.5 * width >= to { to } else { x + width };
         each(0.5 * (x + next), 0.5 * (next - x));

@@ -2,6 +2,7 @@
 
 mod composed_loss;
 mod fft;
+mod gaussian;
 mod lattice_loss;
 mod sketch;
 mod window;
@@ -13,45 +14,51 @@ use super::renyi::{rounded_up, smallest_delta, smallest_epsilon};
 use super::subsampled::{Direction, Subsampled};
 use composed_loss::{ComposedLoss, Summand, compose};
 use fft::Fft;
+use gaussian::Gaussian;
 use lattice_loss::{LatticeLoss, Rounding};
 use sketch::Sketch;
 use window::Window;
 
-/// Different pairs (q, z) that are composed one by one; more are gathered in classes.
+/// Maximum number of distinct pairs (q, z) that are composed individually; more are grouped in
+/// classes.
 const CLASSES: usize = 512;
-/// The same while a window is looked for.
+/// The same limit during the search for a window.
 const FEW_CLASSES: usize = 32;
+/// Below this multiplier no lattice of losses is built: it would have more than 100,000 points.
+const LATTICE_MULTIPLIER: f64 = 1e-3;
 
 /// Privacy loss distribution accountant: zero-out adjacency, Poisson sampling.
 ///
-/// ε is the larger of both directions of the dominating pair (1 − q) N(0, z²) + q N(1, z²) against N(0, z²), each composed on
-/// a lattice of losses by a discrete Fourier transform. Losses are rounded to a pair that dominates, tails are counted as
-/// infinite losses, and aliasing and rounding are bounded and added: never below the truth (INV-14), and in the tests within
-/// 0.1 % of it. The argument is in `ACCOUNTING.md`.
+/// ε is the larger of both directions of the dominating pair (1 − q) N(0, z²) + q N(1, z²) against
+/// N(0, z²), each composed on a lattice of losses by a discrete Fourier transform.
+///
+/// Losses are rounded to a dominating pair, tails count as infinite losses, and the errors of
+/// aliasing and rounding are bounded and added. The result is never below the true ε (INV-14), and
+/// in the tests within 0.1 % of it. The argument is in `ACCOUNTING.md`.
 #[derive(Clone, Debug, Default)]
 pub struct PldAccountant {
     events: Composition,
 }
 
-/// Numbers that the ε of the composed dominating pair surely lies between.
+/// Proved bounds on the ε of the composed dominating pair.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bracket {
-    /// Not above it.
+    /// Lower bound.
     pub lower: f64,
-    /// Not below it: what [`Accountant::epsilon`] gives.
+    /// Upper bound, the result of [`Accountant::epsilon`].
     pub upper: f64,
 }
 
 impl PldAccountant {
-    /// Before the first release.
+    /// Creates an accountant without releases.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// ε from both sides: the same computation with losses rounded down too.
+    /// Returns bounds on ε from both sides: the same computation, with losses also rounded down.
     ///
-    /// The lower end says how tight the accountant is; it is no guarantee. Discrete noise stands in it for the continuous noise that
-    /// it is reduced to, and different events in classes for the class.
+    /// The lower bound shows the tightness of the accountant; it is not a guarantee. It represents
+    /// discrete noise by its continuous reduction, and different events of a class by the class.
     ///
     /// # Errors
     /// If no finite ε is proved.
@@ -63,11 +70,14 @@ impl PldAccountant {
     }
 
     fn bound(&self, delta: Delta, rounding: Rounding) -> Result<f64, Unproved> {
-        // An agent that is never sampled has no loss at all.
+        // An agent that is never sampled has no loss.
         if self.events.expected_participations() <= delta.get() {
             return Ok(0.0);
         }
         let all = self.events.parts()?;
+        if let Some(epsilon) = self.bound_of_little_noise(&all, delta, rounding) {
+            return epsilon;
+        }
         let parts = gathered(&all, CLASSES, Representative::Worst);
         let few = gathered(&parts, FEW_CLASSES, Representative::Mean);
         let defect = self.events.defect();
@@ -77,7 +87,7 @@ impl PldAccountant {
         let mut largest = 0.0_f64;
         for way in Direction::BOTH {
             let limit = largest_loss(&parts, way);
-            // What is proved without composing distributions is often enough to see that the first direction costs more.
+            // A bound that needs no composition often shows that the first direction costs more.
             if way == Direction::Add && renyi(way).min(limit) <= largest {
                 continue;
             }
@@ -89,7 +99,7 @@ impl PldAccountant {
             let window = Window::at_delta(&sketch, log_delta);
             let (mut expected, mut epsilon) = (window.epsilon, within(&window));
             for _ in 0..3 {
-                // Where the order's bound is far off, so were the tilt and the lattice.
+                // If the bound of the order is far off, so are the tilt and the lattice.
                 let Some(found) = epsilon.filter(|found| (1e-12..0.7 * expected).contains(found))
                 else {
                     break;
@@ -103,7 +113,8 @@ impl PldAccountant {
             }
             let mut epsilon = epsilon.map_or(limit, |epsilon| epsilon.min(limit));
             if parts.len() < all.len() && rounding == Rounding::Up {
-                // Classes are coarse where many rates meet many multipliers; the Rényi bound needs none.
+                // Classes are coarse if there are many rates and many multipliers; the Rényi bound
+                // needs no classes.
                 let renyi = renyi(way);
                 if renyi.is_finite() {
                     epsilon = epsilon.min(renyi.max(0.0));
@@ -124,6 +135,61 @@ impl PldAccountant {
     }
 }
 
+impl PldAccountant {
+    /// Returns ε without a lattice, if noise is so small that a lattice would need very many
+    /// points: in closed form for a single Gaussian, by the Rényi bound if there are sampled
+    /// releases, too. `None` if a lattice is feasible.
+    fn bound_of_little_noise(
+        &self,
+        all: &[Subsampled],
+        delta: Delta,
+        rounding: Rounding,
+    ) -> Option<Result<f64, Unproved>> {
+        let defect = self.events.defect();
+        let log_delta = delta.get().ln() - defect;
+        let exact = Gaussian::of(all).and_then(|alone| alone.epsilon(log_delta, rounding));
+        let epsilon = match (exact, rounding) {
+            (Some(epsilon), _) => epsilon,
+            (None, _) if all.iter().all(|part| part.multiplier >= LATTICE_MULTIPLIER) => {
+                return None;
+            }
+            (None, Rounding::Up) => {
+                let both = Direction::BOTH.map(|way| smallest_epsilon(all, way, log_delta));
+                both[0].max(both[1]).max(0.0)
+            }
+            // The releases with little noise have q = 1 and form one Gaussian; the others only add
+            // to its cost.
+            (None, Rounding::Down) => {
+                let little = all.iter().filter(|part| part.multiplier < LATTICE_MULTIPLIER);
+                let little: Vec<Subsampled> = little.copied().collect();
+                let bound = Gaussian::of(&little);
+                bound.and_then(|alone| alone.epsilon(log_delta, rounding)).unwrap_or(0.0)
+            }
+        };
+        if !epsilon.is_finite() {
+            return Some(Err(Unproved::NoFiniteEpsilon {
+                accountant: AccountantKind::Pld,
+                delta: delta.get(),
+            }));
+        }
+        Some(Ok(match rounding {
+            Rounding::Up => rounded_up(epsilon + 2.0 * defect),
+            Rounding::Down => epsilon,
+        }))
+    }
+
+    /// Like [`Self::bound_of_little_noise`], for ln δ at `epsilon`, rounded up.
+    fn log_delta_of_little_noise(all: &[Subsampled], epsilon: f64) -> Option<f64> {
+        let exact = Gaussian::of(all).and_then(|alone| alone.log_delta(epsilon));
+        if exact.is_some() || all.iter().all(|part| part.multiplier >= LATTICE_MULTIPLIER) {
+            return exact;
+        }
+        let both = Direction::BOTH.map(|way| smallest_delta(all, way, epsilon));
+        let worst = both[0].max(both[1]);
+        Some(if both.iter().any(|log_delta| log_delta.is_nan()) { 0.0 } else { worst })
+    }
+}
+
 /// Returns an upper bound on the loss of all releases: infinite for [`Direction::Remove`]; for [`Direction::Add`] the
 /// sum of ln(Q/P) ≤ −ln(1 − q) over them.
 fn largest_loss(parts: &[Subsampled], direction: Direction) -> f64 {
@@ -136,14 +202,14 @@ fn largest_loss(parts: &[Subsampled], direction: Direction) -> f64 {
     }
 }
 
-/// Returns the number of standard deviations that are looked at: what lies beyond, exp(−reach²/2) for each release, is
-/// e^−16 of δ together.
+/// Returns the number of standard deviations to include: the mass beyond it, exp(−reach²/2) for
+/// each release, is e^−16 of δ in total.
 fn reach(parts: &[Subsampled], log_delta: f64) -> f64 {
     let n_releases: f64 = parts.iter().map(|part| part.count).sum();
     (2.0 * (n_releases.ln() - log_delta + 16.0)).sqrt()
 }
 
-/// One direction composed on a lattice that fits its window; none if that is not made of numbers.
+/// Composes one direction on a lattice that fits its window; `None` if the window is not finite.
 fn composed(
     parts: &[Subsampled],
     window: &Window,
@@ -196,10 +262,18 @@ impl Accountant for PldAccountant {
             return Ok(0.0);
         }
         let most = self.events.expected_participations().min(1.0);
-        let parts = gathered(&self.events.parts()?, CLASSES, Representative::Worst);
-        let few = gathered(&parts, FEW_CLASSES, Representative::Mean);
+        let all = self.events.parts()?;
         let defect = self.events.defect();
         let epsilon = (epsilon - 2.0 * defect).max(0.0);
+        let delta_of = |log_delta: f64| {
+            let delta = rounded_up((log_delta + defect).exp()).max(f64::MIN_POSITIVE);
+            delta.min(most)
+        };
+        if let Some(log_delta) = Self::log_delta_of_little_noise(&all, epsilon) {
+            return Ok(delta_of(log_delta));
+        }
+        let parts = gathered(&all, CLASSES, Representative::Worst);
+        let few = gathered(&parts, FEW_CLASSES, Representative::Mean);
         let mut largest = f64::NEG_INFINITY;
         for way in Direction::BOTH {
             let known = smallest_delta(&parts, way, epsilon);
@@ -215,7 +289,7 @@ impl Accountant for PldAccountant {
             let mut scale = known.max(-700.0);
             let mut found = at(scale);
             for _ in 0..3 {
-                // Where the Rényi bound is far off, less is to be left to infinity.
+                // If the Rényi bound is far off, leave less mass to infinite losses.
                 let Some(lower) = found.filter(|&found| found < scale - 3.0) else {
                     break;
                 };
@@ -227,7 +301,6 @@ impl Accountant for PldAccountant {
             };
             largest = largest.max(log_delta);
         }
-        let delta = rounded_up((largest + defect).exp()).max(f64::MIN_POSITIVE);
-        Ok(delta.min(most))
+        Ok(delta_of(largest))
     }
 }

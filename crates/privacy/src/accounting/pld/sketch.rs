@@ -1,12 +1,13 @@
-//! The losses of all releases, roughly: where to look before anything is proved.
+//! An approximation of the losses of all releases, which locates the window before the proof.
 
 use super::super::subsampled::{Direction, Subsampled};
 
-/// Spacing of nodes over the length on which densities and losses change.
+/// Spacing of nodes, relative to the length over which densities and losses change.
 const SPACING: f64 = 0.125;
 
-/// Losses within reach as sums over nodes, by the trapezoid rule. What lies beyond counts as infinite later and is left out here:
-/// it may rule the moments of large orders without mattering for δ.
+/// Losses within reach as sums over nodes, by the trapezoid rule. Losses beyond it count as
+/// infinite later and are omitted here: they may dominate the moments of large orders without
+/// affecting δ.
 pub(super) struct Sketch {
     kinds: Vec<Kind>,
     n_releases: f64,
@@ -16,11 +17,11 @@ pub(super) struct Sketch {
 /// One kind of release.
 struct Kind {
     count: f64,
-    /// (loss, ln of the probability).
+    /// (loss, ln of its probability).
     nodes: Vec<(f64, f64)>,
 }
 
-/// ln E exp(θ L) with mean and variance of L under the law tilted by exp(θ L).
+/// ln E exp(θ L), and mean and variance of L under the distribution tilted by exp(θ L).
 #[derive(Clone, Copy, Default)]
 pub(super) struct Moment {
     pub(super) log: f64,
@@ -62,7 +63,7 @@ impl Sketch {
         self.n_releases
     }
 
-    /// Of the sum of all losses.
+    /// Returns the moment of the sum of all losses.
     pub(super) fn moment(&self, theta: f64) -> Moment {
         let mut total = Moment::default();
         for Kind { count, nodes } in &self.kinds {

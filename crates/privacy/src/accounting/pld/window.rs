@@ -1,55 +1,58 @@
-//! The window in which to look at the sum of losses, and its resolution.
+//! The evaluation window of the sum of losses, and its resolution.
 
 use super::super::renyi::{converted, smallest};
 use super::super::subsampled::Direction;
 use super::sketch::Sketch;
 
-/// The approximate share of ε that rounding to the lattice may cost.
+/// Approximate relative error of ε from rounding to the lattice.
 const TOLERANCE: f64 = 1e-4;
-/// Transforms longer than this are made half as long, at four times that cost.
+/// Longer transforms are halved, at four times that error.
 const LONG: f64 = 262_144.0;
 /// ln of 1 over the tilted mass outside of the window.
 const DIGITS: f64 = 28.0;
-/// Length of the transform: at least and at most.
+/// Minimum and maximum length of the transform.
 const LENGTHS: (f64, f64) = (1024.0, 1_048_576.0);
 
-/// A tilt and a part of the line, in one direction. No choice of them makes a result wrong, only loose.
+/// A tilt and an interval of losses, in one direction. A poor choice makes a result loose, never
+/// wrong.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Window {
     pub(super) direction: Direction,
     /// θ.
     pub(super) theta: f64,
-    /// ε in the middle, an estimate.
+    /// The estimated ε, within the window.
     pub(super) epsilon: f64,
-    /// Its lower end.
+    /// The lower end of the window.
     pub(super) bottom: f64,
     top: f64,
-    /// The step of the lattice that is fine enough.
+    /// A sufficiently fine lattice step.
     fine: f64,
-    /// Tilts that bound the mass above and below.
+    /// Tilts that bound the mass above and below the window.
     pub(super) chernoff: (f64, f64),
 }
 
-/// Larger tilts gain nothing: exponents θ ε would lose the digits that they are to keep.
+/// Returns the largest useful tilt: larger ones would lose precision in the exponents θ ε.
 fn largest_tilt(epsilon: f64) -> f64 {
     1e6 / epsilon.max(1e-9)
 }
 
 impl Window {
-    /// For ε at this δ: the tilt of the order with the smallest bound on ε.
+    /// Chooses the window for ε at this δ: the tilt is that of the order with the smallest bound on
+    /// ε.
     pub(super) fn at_delta(sketch: &Sketch, log_delta: f64) -> Self {
         let at = |log_theta: f64| {
             let theta = log_theta.exp();
             converted(sketch.moment(theta).log, theta, log_delta)
         };
-        // What a Gaussian loss of the same variance would take.
+        // The optimal tilt for a Gaussian loss of the same variance.
         let variance = sketch.moment(0.0).variance.max(1e-290);
         let theta = smallest(at, (2.0 * (-log_delta).max(0.1) / variance).sqrt());
         let epsilon = converted(sketch.moment(theta).log, theta, log_delta);
         Self::new(sketch, theta, epsilon)
     }
 
-    /// For δ at this ε: tilted so that the mean is `epsilon`, or not at all if it is above without.
+    /// Chooses the window for δ at this ε: the tilt makes the mean equal to `epsilon`, or is 0 if
+    /// the untilted mean is already larger.
     pub(super) fn at_epsilon(sketch: &Sketch, epsilon: f64) -> Self {
         let mean = |theta: f64| sketch.moment(theta).mean;
         if mean(0.0) >= epsilon {
@@ -74,7 +77,8 @@ impl Window {
         let theta = theta.min(largest_tilt(epsilon));
         let here = sketch.moment(theta);
         let moved = |by: f64| sketch.moment(theta + by).log - here.log;
-        // Chernoff bounds Pr[L ≥ l] ≤ exp(K(θ + s) − K(θ) − s l), and the same below, at the best of a few s.
+        // Chernoff bounds Pr[L ≥ l] ≤ exp(K(θ + s) − K(θ) − s l), and likewise below, at the best
+        // of a few s.
         let guess = (2.0 * DIGITS / here.variance.max(1e-290)).sqrt();
         let (mut top, mut bottom) = (f64::INFINITY, f64::NEG_INFINITY);
         let mut chernoff = (guess, guess);
@@ -89,23 +93,24 @@ impl Window {
                 (bottom, chernoff.1) = (below, s);
             }
         }
-        // Rounding adds (θ + θ²) h²/12 to each ln E exp(θ L) while h(1 + θ) is small, and h to a loss at most.
+        // Rounding adds (θ + θ²) h²/12 to each ln E exp(θ L) while h(1 + θ) is small, and at most h
+        // to a loss.
         let wanted = TOLERANCE * epsilon.max(1e-3 * (top - bottom)) / sketch.n_releases();
         let fine = (12.0 * wanted / (1.0 + theta)).sqrt().min(1.0 / (1.0 + theta)).max(wanted);
         Self { direction: sketch.direction, theta, epsilon, bottom, top, fine, chernoff }
     }
 
-    /// Returns true if it is made of finite numbers and is not empty.
+    /// Returns true if the window is finite and not empty.
     pub(super) fn is_finite(&self) -> bool {
         (self.bottom + self.top + self.fine + self.theta).is_finite() && self.top > self.bottom
     }
 
-    /// From end to end.
+    /// Returns the distance between the ends.
     pub(super) fn width(&self) -> f64 {
         self.top - self.bottom
     }
 
-    /// The length of the transform that it needs, a power of two.
+    /// Returns the length of the required transform, a power of two.
     pub(super) fn len(&self) -> usize {
         let mut wanted = self.width() / self.fine;
         if wanted > LONG {

@@ -1,4 +1,4 @@
-//! `learning-curves`.
+//! Tests of `learning-curves`.
 
 use fedbo_space::Direction::{Maximize, Minimize};
 
@@ -8,7 +8,7 @@ use crate::chart::svg::says;
 
 const N_EPOCHS: u32 = 50;
 
-/// Error of a training: it decays to a level of its own, with some noise.
+/// Error of a training: it decays to an individual level, with some noise.
 fn error_at(trial: usize, epoch: u32) -> f64 {
     let level = 0.03 + 0.5 * noise(trial + 1).powi(2);
     let rate = 0.05 + 0.25 * noise(trial + 1000);
@@ -36,7 +36,8 @@ fn picture(lines: Vec<LearningCurveLine>) -> LearningCurvesPicture {
     }
 }
 
-/// A study of so many trials: those that are bad when they are looked at are stopped, the last two are failed and running.
+/// A study of `n_trials` trials. A trial is stopped at the first epoch from 8 on with a high error.
+/// The second to last trial has failed, and the last one is running.
 pub(super) fn study(n_trials: usize) -> LearningCurvesPicture {
     let trial = |index: usize| {
         let all: Vec<(u32, f64)> =
@@ -79,7 +80,7 @@ fn each_training_has_a_line_and_a_mark_at_its_end() {
         line(4, CurveEnd::Running, &[0.7, 0.5, 0.45, 0.4]),
     ]);
     let svg = svg(&picture);
-    // The legend shows each mark first, the best as the first of all.
+    // The legend shows each mark first, beginning with that of the best.
     let best = polygons(&svg, INK, 4);
     assert_eq!(best.len(), 2);
     let complete = polygons(&svg, GREEN, 3);
@@ -88,11 +89,12 @@ fn each_training_has_a_line_and_a_mark_at_its_end() {
     let of_panel = [&best, &complete, &stop, &failed, &running].map(|marks| marks[marks.len() - 1]);
     let [best, complete, stop, failed, running] = of_panel;
     assert_eq!((discs(&svg, RED).len(), polygons(&svg, GREEN, 3).len()), (2, 2));
-    // From left to right: failed after 2, stopped after 3, running after 4, whole after 5; smaller errors lower.
+    // From left to right: failed after 2, stopped after 3, running after 4, complete after 5;
+    // smaller errors are lower.
     assert!(failed.0 < stop.0 && stop.0 < running.0 && running.0 < best.0);
     assert!((best.0 - complete.0).abs() <= 1.0 && best.1 > complete.1);
     assert!(stop.1 < failed.1 && failed.1 < complete.1);
-    // The best is the thickest line, drawn after all others.
+    // The best line is the thickest, drawn after all others.
     let last = *elements(&svg, "polyline").last().expect("a line");
     assert_eq!((attribute(last, "stroke"), attribute(last, "stroke-width")), (INK, "11"));
     assert_eq!(corners(last).len(), 5);
@@ -107,7 +109,7 @@ fn each_training_has_a_line_and_a_mark_at_its_end() {
             "stopped early (1)",
             "failed (1)",
             "still training (1)",
-            "had it gone on",
+            "if continued",
             "5 trials, 1 stopped: 15 of 200 epochs trained; best: trial 1 with 0.2",
         ],
     );
@@ -126,7 +128,8 @@ fn the_best_is_the_one_whose_direction_says_so() {
     assert!(svg.contains("best: trial 7 with 0.9") && svg.contains("larger is better"));
 }
 
-/// Two trainings of a dozen diverge, one of them to its end: the others keep the height of the picture, and it is said what is missing.
+/// Two of a dozen trainings diverge, one of them to its end. The others keep the height of the
+/// picture, and the footnote counts the missing values.
 #[test]
 fn diverged_trainings_do_not_press_the_others_together() {
     let sound = study(12);
@@ -143,7 +146,8 @@ fn diverged_trainings_do_not_press_the_others_together() {
     let whole = svg(&diverged);
     let share = extent(&whole) / extent(&svg(&sound));
     assert!(share > 0.35, "{share}");
-    // Typical is to be 0.76 from the best, 0.1: twice as far, 1.62, is below 0.9 · 1.4² and above 0.9 · 1.4.
+    // The typical worst value is 0.76 from the best one, 0.1. Twice that distance, 1.62, is below
+    // 0.9 · 1.4² and above 0.9 · 1.4.
     let says = |svg: &str, end: &str| texts(svg).iter().any(|(text, _)| text.ends_with(end));
     assert!(says(&whole, "; 49 values of trial 12 off the axis"), "{:?}", texts(&whole));
 
@@ -155,7 +159,7 @@ fn diverged_trainings_do_not_press_the_others_together() {
     assert!(!svg(&sound).contains("off the axis"));
 }
 
-/// Without stopped trainings nothing is said of them; without whole ones there is no best.
+/// Without stopped trainings the texts do not mention them; without complete ones there is no best.
 #[test]
 fn the_legend_names_only_what_is_there() {
     let whole = svg(&picture(vec![line(0, CurveEnd::Complete, &[0.9, 0.4])]));
@@ -189,10 +193,10 @@ fn very_long_trainings_are_thinned_and_keep_their_peaks() {
     let top = lines[0].iter().map(|at| at.1).fold(f64::INFINITY, f64::min);
     let mut heights: Vec<f64> = lines[0].iter().map(|at| at.1).collect();
     heights.sort_by(f64::total_cmp);
-    assert!(heights[1] - top > 500.0, "the peak stands alone: {top} {}", heights[1]);
+    assert!(heights[1] - top > 500.0, "the peak is isolated: {top} {}", heights[1]);
 }
 
-/// The axis is logarithmic on its own, or by wish, and a wish that cannot be is refused.
+/// The axis is logarithmic automatically or on request, and an impossible request is refused.
 #[test]
 fn the_axis_of_values_can_be_logarithmic() {
     let mut picture = picture(vec![
@@ -210,7 +214,8 @@ fn the_axis_of_values_can_be_logarithmic() {
     );
 }
 
-/// A training that diverges leaves the axis where the line crosses its end; its mark is in the strip above.
+/// The line of a training that diverges leaves the axis where it crosses the end; its mark is in
+/// the strip above.
 #[test]
 fn a_training_that_diverges_does_not_press_the_others_together() {
     let mut picture = study(12);
@@ -222,7 +227,7 @@ fn a_training_that_diverges_does_not_press_the_others_together() {
     let line = lines(&svg, "#5F5F5F", 2);
     let highest = line.iter().flatten().map(|at| at.1).fold(f64::INFINITY, f64::min);
     assert!(strip < highest, "{strip} {highest}");
-    // Before the first crossing, and around 0.8 between two.
+    // One before the first crossing, and one around 0.8 between two crossings.
     assert_eq!(line.iter().map(Vec::len).filter(|n| *n == 3).count(), 2, "{line:?}");
     assert!(says(&svg, "worse"));
 }
@@ -252,7 +257,7 @@ fn awkward_values_are_drawn_too() {
     assert!(svg(&one).contains("value (smaller is better)"));
     one.lines[0].values = vec![(0, 1.0), (u32::MAX, 0.3)];
     svg(&one);
-    // Names that are too long are cut, not written beyond the edge.
+    // Names that are too long are shortened, and do not cross the edge.
     (one.title, one.y_label) = ("t".repeat(500), "y".repeat(500));
     assert!(svg(&one).contains("tt…tt"));
 }

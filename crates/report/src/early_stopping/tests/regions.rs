@@ -1,4 +1,4 @@
-//! `decision-regions`.
+//! Tests of `decision-regions`.
 
 use super::*;
 
@@ -9,10 +9,10 @@ const FORBIDDEN: &str = "#828282";
 const N_FIRST: usize = 8;
 const N_EPOCHS: usize = 50;
 const N_CELLS: usize = 100;
-/// The path of a training that is stopped.
+/// Index of the path of a stopped training.
 const STOPPED: usize = 174;
 
-/// Average error so far of a training that decays to a level of its own, epoch by epoch.
+/// Average error so far of a training that decays to an individual level, by epoch.
 fn averages(path: usize) -> Vec<f64> {
     let level = 0.05 + 0.5 * noise(path);
     let rate = 0.04 + 0.2 * noise(path + 10_000);
@@ -25,7 +25,7 @@ fn averages(path: usize) -> Vec<f64> {
     (1..=N_EPOCHS).map(average).collect()
 }
 
-/// Regions from sampled trainings: by the share in each cell that end below an error of 0.3.
+/// Regions from sampled trainings, by the fraction in each cell that ends below an error of 0.3.
 pub(super) fn rule() -> DecisionRegionsPicture {
     let paths: Vec<(Vec<f64>, bool)> =
         (0..4000).map(|path| (averages(path), 0.05 + 0.5 * noise(path) < 0.3)).collect();
@@ -76,7 +76,7 @@ fn svg(picture: &DecisionRegionsPicture) -> String {
     files(|folder| picture.write(folder, None)).0
 }
 
-/// Two epochs of four cells: what is in which place.
+/// Two epochs of four cells, to test the placement.
 fn small() -> DecisionRegionsPicture {
     let epoch = |epoch, (low, high), cells: [Option<Region>; 4], may_stop| RegionEpoch {
         epoch,
@@ -100,18 +100,19 @@ fn small() -> DecisionRegionsPicture {
 #[test]
 fn cells_are_boxes_and_equal_neighbours_are_one() {
     let svg = svg(&small());
-    // The first of each colour is the legend's.
+    // The first of each colour is in the legend.
     let (yellow, red) = (rectangles(&svg, YELLOW), rectangles(&svg, RED));
     assert_eq!((yellow.len(), red.len()), (3, 3));
     let ([left, right], reds) = ([yellow[1], yellow[2]], [red[1], red[2]]);
     assert!(left[0] < right[0] && (left[2] - right[0]).abs() <= 4.0, "{left:?} {right:?}");
-    // Heights: 0.1 and 2 × 0.05 for yellow, 0.1 and 0.05 for red; half a unit reaches under the region above.
+    // Heights: 0.1 and 2 × 0.05 for yellow, 0.1 and 0.05 for red; half a unit extends beneath
+    // the region above.
     let height = |edges: [f64; 4]| edges[3] - edges[1] - 2.0;
     assert!((height(left) - height(right)).abs() <= 2.0, "{left:?} {right:?}");
     assert!((height(reds[0]) / height(reds[1]) - 2.0).abs() < 0.05, "{reds:?}");
-    // Places: 0.3 to 0.4 in the third epoch lies above 0.1 to 0.2 in the fourth; red below yellow.
+    // Places: 0.3 to 0.4 in the third epoch is above 0.1 to 0.2 in the fourth; red is below yellow.
     assert!(left[3] < right[1] && reds[0][1] > left[3] && reds[1][1] > right[1]);
-    // C2 forbids stopping after the third epoch, not after the fourth.
+    // C2 forbids stopping after the third epoch, but not after the fourth.
     let forbidden = rectangles(&svg, FORBIDDEN);
     assert_eq!(forbidden.len(), 2);
     assert!((forbidden[1][0] - left[0]).abs() < 1.0 && (forbidden[1][2] - left[2]).abs() < 1.0);
@@ -140,11 +141,11 @@ fn the_way_ends_where_the_trial_was_stopped() {
     assert_eq!(way.len(), 4);
     let (end, stop) = (way[3], *discs(&svg, RED).last().expect("a mark"));
     assert!((end.0 - stop.0).hypot(end.1 - stop.1) < 1.5, "{end:?} {stop:?}");
-    // It falls, and 0.15 at the fourth epoch lies in yellow.
+    // The path falls, and 0.15 at the fourth epoch is in yellow.
     assert!(way.windows(2).all(|pair| pair[0].0 < pair[1].0 && pair[0].1 < pair[1].1));
     let yellow = rectangles(&svg, YELLOW)[2];
     assert!(yellow[0] < end.0 && end.0 < yellow[2] && yellow[1] < end.1 && end.1 < yellow[3]);
-    // Later points of a way that went on in an experiment do not move the mark.
+    // Later points of a path that continued in an experiment do not move the mark.
     let mut on = small();
     (on.stopped_at, on.epochs[1].may_stop) = (Some(3), false);
     let svg = files(|folder| on.write(folder, None)).0;
@@ -170,7 +171,7 @@ fn a_way_that_was_not_stopped_is_whole_or_goes_on() {
     assert!(!without.contains("this trial") && without.contains("no rule"));
 }
 
-/// 42 epochs of 100 cells: runs of equal cells, not 4200 boxes; the same bytes each time.
+/// 42 epochs of 100 cells: runs of equal cells, not 4200 boxes. The bytes are the same each time.
 #[test]
 fn a_whole_rule_is_a_small_file() {
     let picture = rule();
@@ -208,7 +209,7 @@ fn awkward_rules_are_drawn_too() {
         ..DecisionRegionsPicture::default()
     };
     svg(&picture(vec![one.clone()]));
-    // No rule; no cell; no cell that is reached; epochs far apart; huge numbers.
+    // No rule; no cell; no reached cell; epochs far apart; huge numbers.
     assert!(svg(&picture(Vec::new())).contains("no rule"));
     let empty = svg(&picture(vec![RegionEpoch::default()]));
     assert_eq!(rectangles(&empty, NEVER).len(), 2, "the legend's and one column");
@@ -218,7 +219,7 @@ fn awkward_rules_are_drawn_too() {
     svg(&picture(vec![one.clone(), later]));
     let huge = RegionEpoch { low: -1e300, high: 1e300, ..one.clone() };
     svg(&picture(vec![huge]));
-    // A way of one epoch, before the rule, and one without a rule.
+    // A path of one epoch, before the rule, and one without a rule.
     for epochs in [vec![one], Vec::new()] {
         let way = DecisionRegionsPicture { path: vec![(1, 0.9)], ..picture(epochs) };
         svg(&way);

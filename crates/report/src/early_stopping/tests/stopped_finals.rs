@@ -1,4 +1,4 @@
-//! `stopped-finals`.
+//! Tests of `stopped-finals`.
 
 use fedbo_space::Direction::{Maximize, Minimize};
 
@@ -19,7 +19,8 @@ fn picture(points: Vec<FinalPoint>) -> FinalsPicture {
     }
 }
 
-/// A study of so many trials: most that do not beat the best so far are stopped, and now and then one that would have.
+/// A study of `n_trials` trials. Most of those that do not beat the best so far are stopped, and
+/// occasionally one that would have.
 pub(super) fn study(n_trials: usize) -> FinalsPicture {
     let mut incumbent: Option<f64> = None;
     let mut points = Vec::with_capacity(n_trials);
@@ -49,7 +50,8 @@ fn a_wrong_stop_is_better_than_the_incumbent_of_its_time() {
     assert!(!point(1, 0.2, true, None).is_wrong_stop(Minimize));
 }
 
-/// Trials 0 to 4, out of order: two whole ones, two stopped, one of them wrongly; the incumbent steps from 0.5 to 0.3.
+/// Trials 0 to 4, out of order: two complete ones, two stopped, and one stopped wrongly. The
+/// incumbent steps from 0.5 to 0.3.
 #[test]
 fn whole_and_stopped_trainings_stand_beside_the_incumbent() {
     let picture = picture(vec![
@@ -71,9 +73,9 @@ fn whole_and_stopped_trainings_stand_beside_the_incumbent() {
     let (first, last) = (steps[0], steps[steps.len() - 1]);
     assert!(first.0 < stopped[2].0 && last.0 > stopped[3].0, "{steps:?}");
     assert!((first.1 - complete[1].1).abs() < 12.0 && (last.1 - complete[2].1).abs() < 12.0);
-    // Two levels of two corners each.
+    // Two levels with two corners each.
     assert_eq!(steps.len(), 4, "{steps:?}");
-    // The wrong stop is joined to the incumbent of its time.
+    // A line joins the wrong stop to the incumbent of its time.
     let joins = lines(&svg, INK, 1);
     let from_wrong =
         |line: &&Vec<(f64, f64)>| (line[0].0 - wrong.0).hypot(line[0].1 - wrong.1) < 1.5;
@@ -86,7 +88,7 @@ fn whole_and_stopped_trainings_stand_beside_the_incumbent() {
             "trial",
             "validation error (smaller is better)",
             "trained to the end",
-            "stopped: what it would have reached",
+            "stopped: value it would have reached",
             "stopped wrongly: better than the best so far",
             "best so far",
             "5 trials, 3 stopped, 1 of them wrongly: trial 3",

@@ -1,4 +1,4 @@
-//! `actions`.
+//! Tests of `actions`.
 
 use super::*;
 
@@ -12,7 +12,7 @@ fn each_parameter_of_each_player_has_a_panel_in_its_colour() {
     assert!(vermilion.iter().all(|at| at.0 > second.0));
     assert!(says(&svg, "attacker: level 1") && says(&svg, "defender: level 0 (gp-mw)"));
     assert!(says(&svg, "40 rounds") && says(&svg, "5 random rounds") && says(&svg, "round"));
-    assert!(!svg.contains("stood in"));
+    assert!(!svg.contains("substitute for"));
     assert_eq!(rectangles(&svg, BAND).len(), 3);
 }
 
@@ -37,7 +37,7 @@ fn choices_are_named_rows_from_the_top() {
     assert!(rows[0] < rows[1] && rows[1] < rows[2]);
     let dots = discs(&svg, BLUE);
     for (dot, row) in dots.iter().zip([rows[0], rows[2], rows[1], rows[0]]) {
-        // A text's place is its upper edge.
+        // The place of a text is its upper edge.
         assert!((dot.1 - row).abs() < 40.0, "{dots:?}, {rows:?}");
     }
 }
@@ -68,7 +68,7 @@ fn actions_that_stood_in_for_others_are_crosses_with_a_key() {
     let xs: Vec<f64> = discs(&svg, VERMILION).iter().map(|at| at.0).collect();
     assert!(xs[5] < crosses[0].0 && crosses[0].0 < xs[6]);
     assert_eq!(polygons(&svg, INK, 12).len(), 1, "the legend's");
-    assert!(says(&svg, "another action stood in for a failed one"));
+    assert!(says(&svg, "substitute for a failed action"));
 }
 
 #[test]

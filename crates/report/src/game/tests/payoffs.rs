@@ -1,8 +1,8 @@
-//! `payoffs`.
+//! Tests of `payoffs`.
 
 use super::*;
 
-/// The players' colours as their dots have them where rounds are few.
+/// Colours of the players' dots if there are few rounds.
 const PALE_BLUE: &str = "#8CBFDC";
 const PALE_VERMILION: &str = "#ECB68C";
 
@@ -19,7 +19,8 @@ fn each_payoff_is_a_dot_and_each_player_has_a_line() {
     for pair in blue.windows(2) {
         assert!(pair[0].0 < pair[1].0, "rounds go to the right");
     }
-    // Larger payoffs are higher, by equal distances: from 1 to 3 as far as from 4 to 6.
+    // Larger payoffs are higher, on a linear scale: the distance from 1 to 3 equals that from 4 to
+    // 6.
     let steps = [blue[1].1 - blue[0].1, blue[2].1 - blue[4].1];
     assert!(steps[0] > 0.0 && (steps[0] - steps[1]).abs() <= 2.0, "{steps:?}");
     // The means after the two random rounds: 4, 3, 4, 4.
@@ -51,7 +52,7 @@ fn a_band_holds_the_random_rounds_that_were_played() {
         let mut game = constant_sum(6);
         game.n_initial = n_initial;
         let svg = payoffs_svg(&game);
-        // The last one is the panel's, the one before the legend's.
+        // The last one is in the panel, the one before it in the legend.
         let bands = rectangles(&svg, BAND);
         let xs: Vec<f64> = discs(&svg, PALE_BLUE).iter().map(|at| at.0).collect();
         (bands, xs)
@@ -119,7 +120,7 @@ fn players_whose_payoffs_differ_in_scale_have_a_panel_each() {
     let (blue, vermilion) = (discs(&svg, PALE_BLUE), discs(&svg, PALE_VERMILION));
     assert_eq!((blue.len(), vermilion.len()), (10, 9));
     assert!(blue.iter().all(|at| at.0 < second.0) && vermilion.iter().all(|at| at.0 > second.0));
-    // Each fills its own axis.
+    // Each player fills a separate axis.
     for dots in [&blue, &vermilion] {
         let low = dots.iter().map(|at| at.1).fold(f64::INFINITY, f64::min);
         let high = dots.iter().map(|at| at.1).fold(0.0, f64::max);
@@ -127,7 +128,7 @@ fn players_whose_payoffs_differ_in_scale_have_a_panel_each() {
     }
     let crosses = polygons(&svg, VERMILION, 12);
     assert_eq!(crosses.len(), 1);
-    assert!(crosses[0].0 > second.0, "in the panel of who lost it");
+    assert!(crosses[0].0 > second.0, "in the panel of the player that lost it");
     assert_eq!(rectangles(&svg, BAND).len(), 3, "each panel's and the legend's");
 }
 

@@ -19,7 +19,8 @@ fn drawn(title: &str, transfer: &PlottedTransfer) -> String {
     super::super::transfer::chart(title, transfer).svg()
 }
 
-/// Ends of the two curves of weights: 0.9 above, 0.1 below, in the upper panel; the share's curve falls in the lower one.
+/// The two curves of weights end at 0.9 and 0.1 in the upper panel; the curve of the share falls in
+/// the lower one.
 #[test]
 fn weights_of_old_studies_stand_above_their_share() {
     let transfer = learning(&[
@@ -40,7 +41,7 @@ fn weights_of_old_studies_stand_above_their_share() {
     assert!(good < share, "{good} {share}");
 }
 
-/// Old studies that weigh as one have a panel of their share alone, as high as the other would be.
+/// Old studies that are weighed as one only have a panel of their share, at full height.
 #[test]
 fn old_studies_that_weigh_as_one_have_a_share_only() {
     let transfer = PlottedTransfer { shares: vec![0.5, 0.7, 0.93], studies: Vec::new() };
@@ -48,17 +49,20 @@ fn old_studies_that_weigh_as_one_have_a_share_only() {
     let words: Vec<String> = texts(&svg).into_iter().map(|(text, _)| text).collect();
     let has = |word: &str| words.iter().any(|text| text == word);
     assert!(has("share of all") && !has("part of each old study"), "{words:?}");
-    assert!(has("after 2 told: old studies have 93 % of the next query"), "{words:?}");
+    assert!(
+        has("after 2 told: old studies have 93 % of the weight in the next query"),
+        "{words:?}"
+    );
     assert!(!has("−1.0"), "{words:?}");
 }
 
-/// A share of old studies negated is drawn below 0.
+/// The share of negated old studies is drawn below 0.
 #[test]
 fn a_share_below_zero_has_room() {
     let transfer = PlottedTransfer { shares: vec![0.5, -0.2, -0.93], studies: Vec::new() };
     let svg = drawn("negated", &transfer);
     let words: Vec<String> = texts(&svg).into_iter().map(|(text, _)| text).collect();
-    let footnote = "after 2 told: old studies, negated, have 93 % of the next query";
+    let footnote = "after 2 told: old studies, negated, have 93 % of the weight in the next query";
     for word in [footnote, "share of all (below 0: negated)", "−1.0"] {
         assert!(words.iter().any(|text| text == word), "{word} in {words:?}");
     }
@@ -84,7 +88,7 @@ fn a_study_that_learns_from_old_ones_has_a_further_picture() {
             assert!(folder.path().join(name).with_extension(ending).exists());
         }
     }
-    // No query, and a study without any weight.
+    // A transfer without queries, and a study without any weight.
     for transfer in [PlottedTransfer::default(), learning(&[("one", &[][..], false)])] {
         assert!(drawn("", &transfer).starts_with("<svg "));
     }

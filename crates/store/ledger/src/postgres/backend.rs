@@ -1,4 +1,4 @@
-//! One ledger of a database, opened to be written.
+//! One ledger of a database, open for writing.
 
 use fedbo_failpoints::pass;
 use fedbo_postgres::{Ended, Operation as Act};
@@ -11,7 +11,7 @@ use crate::chain::Entry;
 use crate::record::{Findings, Record};
 use crate::{Charter, Head, LedgerError};
 
-/// One ledger, as long as its fencing token is the one that was raised when it was opened.
+/// One ledger; usable while its fencing token is the one raised when it was opened.
 pub(crate) struct PostgresBackend {
     ledgers: Ledgers,
     name: String,
@@ -19,7 +19,7 @@ pub(crate) struct PostgresBackend {
 }
 
 impl PostgresBackend {
-    /// Begins the ledger of a new study.
+    /// Creates the ledger of a new study.
     pub(crate) fn create(
         ledgers: &Ledgers,
         charter: &Charter,
@@ -39,7 +39,8 @@ impl PostgresBackend {
                     (&&hash[..], Type::BYTEA),
                 ],
             )?;
-            // Where the answer was lost, the one that is there was begun by this call; opening it compares the charters.
+            // If the answer was lost, this call may have created the existing ledger; `open`
+            // compares the charters.
             match n_added.is_empty() && !is_again {
                 true => Err(Ended::Caller(LedgerError::Exists {
                     path: ledgers.place_of(&charter.name),
@@ -52,7 +53,8 @@ impl PostgresBackend {
         Self::open(ledgers, charter)
     }
 
-    /// Opens a ledger after all of it was verified, and raises its fencing token: whoever had it open can commit no more.
+    /// Opens a ledger after verifying all of it, and raises its fencing token. A previous writer
+    /// can no longer commit.
     pub(crate) fn open(
         ledgers: &Ledgers,
         charter: &Charter,
@@ -75,8 +77,11 @@ impl PostgresBackend {
                 let path = place.clone();
                 return Err(Ended::Caller(LedgerError::OtherCharter { path, differences }));
             }
-            let no_more =
-                || Ended::Caller(ledgers.corrupt(&charter.name, "its fencing token is at its end"));
+            let no_more = || {
+                Ended::Caller(
+                    ledgers.corrupt(&charter.name, "its fencing token has reached its maximum"),
+                )
+            };
             record.token = record.token.checked_add(1).ok_or_else(no_more)?;
             tx.query_typed(
                 "UPDATE fedbo_ledger.ledgers SET token = $2 WHERE id = $1",
@@ -108,15 +113,16 @@ impl Backend for PostgresBackend {
         };
         let stored = entry(&row).map_err(|fault| refusal(fault.into()))?;
         if !stored.has_its_hash() {
-            let what = format!("entry {} does not have its hash", stored.seq);
+            let what = format!("entry {} does not match its hash", stored.seq);
             return Err(ledgers.corrupt(&self.name, &what));
         }
         take(&stored);
         Ok(true)
     }
 
-    /// A commit whose answer was lost is looked for under the lock of the ledger's row, which its transaction held to its end:
-    /// it is written again only if it is known not to have happened.
+    /// If the answer to a commit was lost, looks for the entry under the lock of the ledger's row,
+    /// which the lost transaction held to its end. The entry is written again only if that
+    /// transaction did not commit.
     fn append(&mut self, token: i64, new: &Entry<'_>, head: &Head) -> Result<(), LedgerError> {
         let ledgers = &self.ledgers;
         let place = ledgers.place_of(&self.name);
@@ -138,7 +144,7 @@ impl Backend for PostgresBackend {
             )?;
             let last = match last {
                 Some(row) => (row.try_get::<_, i64>(0)?, hash_of(&row, 1)?),
-                None => (0, *new.previous), // the charter's, which never changes
+                None => (0, *new.previous), // the charter's hash, which never changes
             };
             if is_again && last == (seq, head.hash) {
                 return Ok(());

@@ -1,9 +1,10 @@
-//! The layout of ledgers in a database: a schema `fedbo_ledger` of its own.
+//! The layout of ledgers in a database: a separate schema `fedbo_ledger`.
 
 use fedbo_postgres::Layout;
 
-/// `entries` and charters only grow: triggers refuse what this program itself must never do by mistake (who has the rights to
-/// switch them off is found by the chain of hashes). `token` is the fencing token of who opened the ledger last.
+/// Rows are only added to `entries` and `ledgers`: triggers refuse other changes, which this
+/// program must never make by mistake. Changes by users with the right to disable triggers are
+/// detected by the hash chain. `token` is the fencing token of the most recent writer.
 pub(crate) const LAYOUT: Layout = Layout {
     schema: "fedbo_ledger",
     version: 1,
@@ -75,7 +76,7 @@ CREATE TRIGGER charters_are_not_truncated BEFORE TRUNCATE ON fedbo_ledger.ledger
 "#,
 };
 
-/// The triggers of [`LAYOUT`], in the order of their names.
+/// The triggers of [`LAYOUT`], sorted by name.
 pub(crate) const TRIGGERS: [&str; 6] = [
     "charters_are_not_changed",
     "charters_are_not_deleted",

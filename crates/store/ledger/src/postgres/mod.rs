@@ -1,4 +1,4 @@
-//! Ledgers in a PostgreSQL database, which processes of many machines may open one after the other.
+//! Ledgers in a PostgreSQL database, which processes on several machines may open in turn.
 
 mod backend;
 mod layout;
@@ -19,8 +19,9 @@ use rows::{Rows, entry, id, in_words, signed};
 
 pub(crate) use backend::PostgresBackend;
 
-/// The ledgers of a database, by the names of their studies. Calls block, and must not be made on a thread that drives
-/// asynchronous tasks.
+/// The ledgers of a database, by the names of their studies.
+///
+/// Calls block and must not be made on a thread that drives asynchronous tasks.
 #[derive(Clone)]
 pub struct Ledgers {
     pool: Arc<Pool>,
@@ -28,7 +29,7 @@ pub struct Ledgers {
 }
 
 impl fmt::Debug for Ledgers {
-    /// The address without its password.
+    /// Formats the address without its password.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Ledgers").field(&self.pool.place()).finish()
     }
@@ -40,15 +41,15 @@ impl Ledgers {
     /// Connects to a database that holds ledgers.
     ///
     /// # Errors
-    /// [`LedgerError::Absent`] if it holds none; [`LedgerError::Read`] if the server cannot be used, or may lose what it
-    /// acknowledged.
+    /// [`LedgerError::Absent`] if it holds none; [`LedgerError::Read`] if the server cannot be
+    /// used, or may lose acknowledged commits.
     pub fn open(address: &PostgresAddress) -> Result<Self, LedgerError> {
         let place = PathBuf::from(address.to_string());
         let pool = Pool::open(address, 1).map_err(|fault| in_words(fault, place, Act::Connect))?;
         Self::in_pool(Arc::new(pool), false)
     }
 
-    /// On connections that are there; with `creates` the tables are made if they are not.
+    /// Uses an existing pool; creates the tables if they are missing and `creates` is true.
     ///
     /// # Errors
     /// As for [`Ledgers::open`].
@@ -60,7 +61,7 @@ impl Ledgers {
             Err(PoolError::NotOurs(names)) => Err(LedgerError::NotALedger {
                 path,
                 message: format!(
-                    "its schema fedbo_ledger is not one of ours: it holds {names}; name another database"
+                    "its schema fedbo_ledger was not created by fedbo: it contains {names}; name another database"
                 ),
             }),
             Err(PoolError::Version { found, expected }) => {
@@ -70,18 +71,18 @@ impl Ledgers {
         }
     }
 
-    /// Goes on trying for so long, instead of ten seconds, when the server is away.
+    /// Sets the retry time for an unreachable server, which is ten seconds by default.
     #[must_use]
     pub fn with_patience(self, patience: Duration) -> Self {
         Self { patience: Patience::of(patience), ..self }
     }
 
-    /// Returns the name by which messages call the ledger of a study.
+    /// Returns the name of a study's ledger in messages.
     pub(crate) fn place_of(&self, name: &str) -> PathBuf {
         PathBuf::from(format!("{}, ledger of {name:?}", self.pool.place()))
     }
 
-    /// The names of all studies that have a ledger.
+    /// Returns the names of all studies that have a ledger.
     ///
     /// # Errors
     /// [`LedgerError::Read`].
@@ -93,24 +94,25 @@ impl Ledgers {
         read.map_err(|ended| self.refusal(ended, PathBuf::from(self.pool.place()), Act::Read))
     }
 
-    /// Lists all that is wrong in the ledger of a study, as [`crate::verify`] does for a file.
+    /// Lists all problems in the ledger of a study, like [`crate::verify`] for a file.
     ///
     /// # Errors
-    /// [`LedgerError::Absent`], [`LedgerError::Read`]. Damage is no error, it stands in the report.
+    /// [`LedgerError::Absent`], [`LedgerError::Read`]. Damage is reported, not returned as an
+    /// error.
     pub fn verify(&self, name: &str, known: Option<&Head>) -> Result<Report, LedgerError> {
         self.look(name, known).map(Findings::into_report)
     }
 
-    /// Returns what the study has spent, as [`crate::read`] does for a file.
+    /// Returns the spending of a study, like [`crate::read`] for a file.
     ///
     /// # Errors
-    /// As for [`Ledgers::verify`]; [`LedgerError::Corrupt`] if anything is wrong with it.
+    /// As for [`Ledgers::verify`]; [`LedgerError::Corrupt`] if the ledger has a problem.
     pub fn read(&self, name: &str) -> Result<Statement, LedgerError> {
         let record = self.look(name, None)?.into_record(&self.place_of(name))?;
         Statement::of(&record)
     }
 
-    /// The same with every release, as [`crate::releases`] says of a file.
+    /// Returns the spending and every release, like [`crate::releases`] for a file.
     ///
     /// # Errors
     /// As for [`Ledgers::read`].
@@ -119,7 +121,7 @@ impl Ledgers {
         findings.into_releases(&self.place_of(name))
     }
 
-    /// The same with every entry but the bytes of its release, as [`crate::history`] says of a file.
+    /// Returns every entry without the bytes of its release, like [`crate::history`] for a file.
     ///
     /// # Errors
     /// As for [`Ledgers::read`].
@@ -128,11 +130,12 @@ impl Ledgers {
         findings.into_history(&self.place_of(name))
     }
 
-    /// Returns the entries that were committed after `head` for rounds before `round`, for a reader who follows the
-    /// ledger and does not write it. Each entry is checked to follow from the one before it, the first from `head`.
+    /// Returns the entries after `head` for rounds before `round`, for a reader that follows the
+    /// ledger and does not write it. Checks that each entry follows from the previous one, and the
+    /// first from `head`.
     ///
     /// # Errors
-    /// [`LedgerError::Corrupt`] if one does not; [`LedgerError::Read`].
+    /// [`LedgerError::Corrupt`] if an entry does not follow; [`LedgerError::Read`].
     pub fn follow(
         &self,
         name: &str,
@@ -159,7 +162,7 @@ impl Ledgers {
                 if (next.seq, next.hash) != (stored.seq, stored.hash) {
                     return Err(Ended::Caller(self.corrupt(
                         name,
-                        &format!("entry {} does not follow from the one before", stored.seq),
+                        &format!("entry {} does not follow from the previous one", stored.seq),
                     )));
                 }
                 head = next;
@@ -197,7 +200,7 @@ impl Ledgers {
     fn corrupt(&self, name: &str, what: &str) -> LedgerError {
         LedgerError::Corrupt {
             path: self.place_of(name),
-            message: format!("{what}; `fedbo privacy verify` lists what is wrong"),
+            message: format!("{what}; `fedbo privacy verify` lists the problems"),
         }
     }
 

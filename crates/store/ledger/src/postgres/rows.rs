@@ -1,4 +1,4 @@
-//! Rows of a ledger, in a transaction.
+//! The rows of a ledger, in a transaction.
 
 use std::path::PathBuf;
 
@@ -14,7 +14,7 @@ use crate::chain::Hash;
 pub(super) const ENTRY: &str =
     "SELECT seq, previous, round, event, release, hash FROM fedbo_ledger.entries WHERE ledger = $1";
 
-/// Entries that are read at once when many are.
+/// Number of entries per query when all entries are read.
 const BATCH: i64 = 16;
 
 /// The rows of one ledger in a transaction.
@@ -30,8 +30,9 @@ impl Source for Rows<'_, '_> {
         failure.is_damage()
     }
 
-    /// Checks the triggers, and that the tables are logged. PostgreSQL has no check for other damage, such as that of
-    /// indexes. It shows in the chain: rows are read in order and by number.
+    /// Checks that the triggers are enabled and the tables are logged. PostgreSQL has no check for
+    /// other damage, for example of indexes; the hash chain detects it, since rows are read in
+    /// order and by number.
     fn problems(&mut self) -> Result<Vec<String>, Fault> {
         let rows = self.tx.query_typed(
             "SELECT tgname::text FROM pg_trigger WHERE NOT tgisinternal AND tgenabled IN ('O', 'A')
@@ -110,7 +111,7 @@ pub(super) fn id(tx: &mut Transaction<'_>, name: &str) -> Result<Option<i64>, Fa
     Ok(row.map(|row| row.try_get(0)).transpose()?)
 }
 
-/// From `seq, previous, round, event, release, hash`.
+/// Converts a row of `seq, previous, round, event, release, hash`.
 pub(super) fn entry(row: &Row) -> Result<StoredEntry<'_>, Fault> {
     Ok(StoredEntry {
         seq: unsigned(row.try_get(0)?),
@@ -122,33 +123,31 @@ pub(super) fn entry(row: &Row) -> Result<StoredEntry<'_>, Fault> {
     })
 }
 
-/// A hash; one of another length is none that anything has.
+/// Returns a hash. A value of another length becomes all zeros, which match no entry.
 pub(super) fn hash_of(row: &Row, column: usize) -> Result<Hash, Fault> {
     let bytes: &[u8] = row.try_get(column)?;
     Ok(bytes.try_into().unwrap_or_default())
 }
 
-/// A number as the database has it: a ledger takes none that is larger.
+/// Converts a number to the database's type. A ledger accepts no larger numbers.
 pub(super) fn signed(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-/// The layout takes none below 0.
+/// Converts a number from the database. The layout accepts no negative numbers.
 pub(super) fn unsigned(number: i64) -> u64 {
     u64::try_from(number).unwrap_or(u64::MAX)
 }
 
 pub(super) fn in_words(fault: Fault, path: PathBuf, act: Act) -> LedgerError {
     let message = match &fault {
-        Fault::Unsafe(setting) => {
-            fedbo_postgres::unsafe_setting(setting, "charges that were acknowledged")
-        }
+        Fault::Unsafe(setting) => fedbo_postgres::unsafe_setting(setting, "acknowledged charges"),
         fault => fault.words(act, LAYOUT.schema),
     };
     match act {
         _ if fault.is_damage() => LedgerError::Corrupt {
             path,
-            message: format!("it is damaged: {message}; go on from a backup whose head you know"),
+            message: format!("it is damaged: {message}; restore a backup with a known head"),
         },
         Act::Write => LedgerError::Write { path, message },
         Act::Connect | Act::Read => LedgerError::Read { path, message },

@@ -1,4 +1,5 @@
-//! The common parts of the ledger's tests.
+//! Common parts of the ledger's tests.
+#![expect(clippy::unwrap_used, reason = "helpers of tests, where a panic is a failure")]
 #![allow(dead_code, unreachable_pub, reason = "each test binary uses a part of it")]
 
 pub mod store;
@@ -12,7 +13,7 @@ use fedbo_privacy::accounting::{
 };
 use tempfile::TempDir;
 
-/// A study whose budget no test spends.
+/// The charter of a study with a budget that no test exhausts.
 pub fn charter() -> Charter {
     Charter {
         name: "study".to_owned(),
@@ -24,12 +25,12 @@ pub fn charter() -> Charter {
     }
 }
 
-/// This ε at δ = 1e−5.
+/// Returns a budget of this ε at δ = 1e−5.
 pub fn budget(epsilon: f64) -> Budget {
     Budget::new(epsilon, Delta::new(1e-5).unwrap()).unwrap()
 }
 
-/// Everybody takes part, Gaussian noise of this multiplier.
+/// Returns an event of all agents, with Gaussian noise of this multiplier.
 pub fn event(noise_multiplier: f64) -> PrivacyEvent {
     PrivacyEvent {
         sampling: Sampling::Poisson(SamplingRate::ALL),
@@ -37,7 +38,7 @@ pub fn event(noise_multiplier: f64) -> PrivacyEvent {
     }
 }
 
-/// A folder in memory where there is one: what is tested is not the disk.
+/// Creates a folder in memory if possible, because these tests do not test the disk.
 pub fn quick_folder() -> TempDir {
     let memory = Path::new("/dev/shm");
     match memory.is_dir() {
@@ -46,7 +47,7 @@ pub fn quick_folder() -> TempDir {
     }
 }
 
-/// All files of a folder, by name.
+/// Returns all files of a folder, sorted by name.
 pub fn files(folder: &Path) -> Vec<(String, Vec<u8>)> {
     let entries = std::fs::read_dir(folder).unwrap();
     let read = entries.map(|entry| {
@@ -63,7 +64,8 @@ pub fn contains(bytes: &[u8], part: &[u8]) -> bool {
     bytes.windows(part.len()).any(|window| window == part)
 }
 
-/// Every call that could lead to a release is refused, and what was acknowledged stands.
+/// Asserts that every call that could lead to a release is refused, and acknowledged releases
+/// remain.
 pub fn assert_stopped(ledger: &mut Ledger) {
     let (head, releases) = (ledger.head(), ledger.releases());
     let next = ledger.last_round().map_or(0, |round| round + 1);

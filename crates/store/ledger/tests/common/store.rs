@@ -1,4 +1,4 @@
-//! A small ledger as it lies on the disk, to be damaged.
+//! A small ledger's files, to be damaged by tests.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -9,20 +9,20 @@ use tempfile::TempDir;
 
 use super::{charter, event, quick_folder};
 
-/// The release of a round: bytes that occur nowhere else in the file.
+/// Returns the release of a round, which occurs nowhere else in the file.
 pub fn release(round: u64) -> Vec<u8> {
     format!("<release of round {round}>").into_bytes()
 }
 
-/// The state of a ledger at some moment.
+/// The state of a ledger after a commit.
 #[derive(Debug)]
 pub struct Moment {
     pub head: Head,
-    /// Releases up to it.
+    /// Releases up to this head.
     pub releases: BTreeMap<u64, Vec<u8>>,
 }
 
-/// A small ledger, as its files lie on the disk.
+/// The files of a small ledger.
 pub struct Store {
     pub file: Vec<u8>,
     pub log: Vec<u8>,
@@ -31,14 +31,14 @@ pub struct Store {
     scratch: TempDir,
 }
 
-/// The way in which a store was left on the disk.
+/// The end of a ledger's process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Left {
-    /// The study ended.
+    /// The study ended normally.
     Closed,
-    /// Its process was killed.
+    /// The process was killed.
     Killed,
-    /// Its process was killed while a reader kept the log from being copied into the file.
+    /// The process was killed while a reader prevented copying the log into the file.
     KilledWhileRead,
 }
 
@@ -82,7 +82,7 @@ impl Store {
         self.scratch.path().join("ledger.db")
     }
 
-    /// Puts these files into place.
+    /// Writes these files into place.
     pub fn put(&self, file: &[u8], log: &[u8]) -> PathBuf {
         let path = self.path();
         for (suffix, bytes) in [("", file), ("-wal", log), ("-shm", &[]), ("-journal", &[])] {
@@ -97,7 +97,8 @@ impl Store {
         path
     }
 
-    /// Reads the files in place in all ways. `None` if they are refused, otherwise which moment they are.
+    /// Reads the files in place in every way. Returns `None` if they are refused, otherwise the
+    /// index of their moment.
     pub fn judge(&self) -> Option<usize> {
         let path = self.path();
         let report = match verify(&path, None) {
@@ -125,7 +126,8 @@ impl Store {
         Some(at)
     }
 
-    /// The same by opening it for writing, which replays the log into the file.
+    /// Like [`Store::judge`], but opens the ledger for writing, which replays the log into the
+    /// file.
     pub fn judge_by_opening(&self) -> Option<usize> {
         let ledger = match Ledger::open(&self.path(), &charter()) {
             Ok(ledger) => ledger,
@@ -145,7 +147,7 @@ impl Store {
     }
 }
 
-/// A refusal is of the file's content, and says so.
+/// Asserts that a refusal refers to the file's content.
 fn check_refusal(error: &LedgerError) {
     assert!(
         matches!(

@@ -1,4 +1,4 @@
-//! A connection to the server, opened anew when it is lost, and the transactions on it.
+//! A connection to the server that is reopened after a loss, and transactions on it.
 
 use fedbo_postgres::{Connector, Patience, PostgresAddress, Problem, check_settings, close};
 use postgres::types::Type;
@@ -8,7 +8,7 @@ use super::failure::Failure;
 use super::{rows, schema};
 use crate::{Mode, StorageError, StudyKey, Trial};
 
-/// The lock that a change takes as its first act, so that there is one order for all changes.
+/// The lock that a change takes first, so that all changes are ordered.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Lock {
     /// The list of studies.
@@ -17,36 +17,36 @@ pub(super) enum Lock {
     Study(StudyKey),
 }
 
-/// The effect of a change, for its caller and in the tables.
+/// The result of a change for its caller, and its trace in the tables.
 pub(super) struct Change<R> {
     pub(super) result: R,
     pub(super) trace: ChangeMarker,
 }
 
-/// The moment of a change, as the server sees it once its lock is taken.
+/// The server's state at a change, after its lock is taken.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Moment {
     /// Milliseconds since 1970.
     pub(super) now_ms: i64,
-    /// True if somebody ever stopped a study of this database.
+    /// True if the table of stops exists.
     pub(super) has_stops: bool,
-    /// True if some trial of this database has further numbers.
+    /// True if the table of further numbers exists.
     pub(super) has_outcomes: bool,
 }
 
-/// The trace by which one sees later that a change has happened.
+/// A trace that lets a later attempt detect that a change has happened.
 pub(super) enum ChangeMarker {
-    /// None; but the change may happen again, with the same result.
+    /// No trace, but the change may be repeated with the same result.
     Repeatable,
-    /// This trial is there.
+    /// This trial exists.
     Added(Trial),
-    /// This trial is there, as it is.
+    /// This trial exists in exactly this state.
     Changed(Trial),
-    /// This trial is there, as it is, with these reports from an epoch on.
+    /// This trial exists in exactly this state, with these reports from an epoch on.
     Reported { trial: Trial, from_epoch: u32 },
 }
 
-/// A connection that is opened when it is needed.
+/// A connection that is opened on demand.
 pub(super) struct Link {
     connector: Connector,
     client: Option<Client>,
@@ -59,7 +59,7 @@ impl Drop for Link {
 }
 
 impl Link {
-    /// Connects, checks the server's settings, and lays out the tables if `mode` says so.
+    /// Connects, checks the server's settings, and creates the tables if `mode` allows.
     pub(super) fn open(address: &PostgresAddress, mode: Mode) -> Result<Self, Failure> {
         let mut link = Self { connector: Connector::new(address)?, client: None };
         let mut patience = Patience::default();
@@ -75,7 +75,8 @@ impl Link {
         schema::prepare(self.client()?, mode)
     }
 
-    /// One transaction that changes nothing: all that `act` reads is of one moment. It is told whether some trial has further numbers.
+    /// Runs one read-only transaction: `act` sees a single snapshot, and whether the table of
+    /// further numbers exists.
     pub(super) fn read<R>(
         &mut self,
         act: impl Fn(&mut Transaction<'_>, bool) -> Result<R, Failure>,
@@ -109,12 +110,12 @@ impl Link {
         Ok(result)
     }
 
-    /// One transaction that happens wholly or not at all, once, and is durable when this returns. `act` is told the moment
-    /// by the server's clock after `lock` was taken.
+    /// Runs one atomic transaction exactly once; it is durable when this returns. `act` receives
+    /// the [`Moment`] after `lock` was taken, with the time of the server's clock.
     ///
-    /// A transaction whose connection is lost before its commit has not happened, and is begun anew. When the answer to the
-    /// commit is lost, the next attempt looks for the change's trace before it acts: under the lock, so what is still under
-    /// way has ended.
+    /// If the connection is lost before the commit, the transaction has not happened and is
+    /// restarted. If the answer to the commit is lost, the next attempt looks for the change's
+    /// trace before it acts. It does so under the lock, so the earlier transaction has ended.
     pub(super) fn write<R>(
         &mut self,
         lock: Lock,
@@ -183,8 +184,8 @@ impl Link {
     }
 }
 
-/// The first act of a change: takes its lock, then looks at what must not have changed since the connection was made.
-/// Returns the moment.
+/// Takes the lock of a change, then checks everything that may have changed since the connection
+/// was made. Returns the moment.
 fn begin(tx: &mut Transaction<'_>, lock: Lock) -> Result<Moment, Failure> {
     let key = match lock {
         Lock::Studies => None,
@@ -194,7 +195,7 @@ fn begin(tx: &mut Transaction<'_>, lock: Lock) -> Result<Moment, Failure> {
         Lock::Studies => "SELECT FROM fedbo.layout WHERE $1::bigint IS NULL FOR NO KEY UPDATE",
         Lock::Study(_) => "SELECT FROM fedbo.studies WHERE id = $1 FOR NO KEY UPDATE",
     };
-    // The time is read for each row of `locked`, so once it is locked.
+    // The clock is read for each row of `locked`, which is after the row is locked.
     let sql = format!(
         "WITH locked AS MATERIALIZED ({locked})
          SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint, (SELECT version FROM fedbo.layout),
@@ -217,7 +218,7 @@ fn begin(tx: &mut Transaction<'_>, lock: Lock) -> Result<Moment, Failure> {
     })
 }
 
-/// Returns true if a change whose commit had no answer has happened.
+/// Returns true if a change without an answer to its commit has happened.
 fn is_there(
     tx: &mut Transaction<'_>,
     lock: Lock,
@@ -241,7 +242,7 @@ fn is_there(
         return Ok(false);
     };
     Ok(match trace {
-        // It may have been claimed since.
+        // The trial may have been claimed since.
         ChangeMarker::Added(_) => {
             (&stored.point, &stored.source, stored.asked_at_ms)
                 == (&ours.point, &ours.source, ours.asked_at_ms)

@@ -1,4 +1,4 @@
-//! The problems with a server, and the error that a caller sees.
+//! Problems with a server, and their conversion to errors.
 
 use fedbo_postgres::{Problem, unsafe_setting};
 
@@ -7,20 +7,20 @@ pub(super) use fedbo_postgres::Operation;
 use super::schema;
 use crate::StorageError;
 
-/// Something that went wrong, not yet put into words.
+/// A failure that has not been turned into an error yet.
 #[derive(Debug)]
 pub(super) enum Failure {
-    /// With the server, or on the way to it.
+    /// A problem with the server, or with the connection to it.
     Problem(Problem),
-    /// The stored data contradict themselves; how, in words.
+    /// The stored data are inconsistent; the message says how.
     Contradiction(String),
     /// There is no layout.
     Absent,
-    /// There is something else.
+    /// The schema belongs to another program; the message describes it.
     NotOurs(String),
-    /// The layout's version.
+    /// The layout has this unsupported version.
     Version(i64),
-    /// In words already.
+    /// A finished error.
     Storage(StorageError),
 }
 
@@ -43,17 +43,18 @@ impl From<StorageError> for Failure {
 }
 
 impl Failure {
-    /// Returns true if the connection is gone, or none could be made for now: another one may work.
+    /// Returns true if the connection was lost or could not be made, so that a new one may work.
     pub(super) fn is_lost(&self) -> bool {
         matches!(self, Self::Problem(problem) if problem.is_lost())
     }
 
-    /// Returns true if the server is there, but does not take connections yet or any more.
+    /// Returns true if the server is running but does not accept connections, because it is
+    /// starting up or shutting down.
     pub(super) fn is_starting(&self) -> bool {
         matches!(self, Self::Problem(problem) if problem.is_starting())
     }
 
-    /// The error that a caller sees.
+    /// Converts the failure into the error that callers see.
     pub(super) fn into_error(self, place: &str, doing: Operation) -> StorageError {
         let place = place.to_owned();
         let refused = |message: String| match doing {
@@ -63,27 +64,26 @@ impl Failure {
         };
         match self {
             Self::Storage(error) => error,
-            Self::Problem(Problem::Unsafe(setting)) => StorageError::Unsafe {
-                place,
-                message: unsafe_setting(setting, "trials that were told"),
-            },
+            Self::Problem(Problem::Unsafe(setting)) => {
+                StorageError::Unsafe { place, message: unsafe_setting(setting, "told trials") }
+            }
             Self::Problem(Problem::Unsettled) => refused(
-                "the connection was lost while the change was being stored, so it may have happened or not; once the \
-                 server is back, look, or tell again: what was told already is no mistake"
+                "the connection was lost while the change was being stored, so it may or may not \
+                 have been stored; once the server is back, check, or tell again: telling a stored \
+                 result again is not an error"
                     .to_owned(),
             ),
             Self::Problem(problem) if problem.is_damage() => StorageError::Corrupt {
                 message: format!(
-                    "it is damaged: {}; go on from a backup",
+                    "it is damaged: {}; restore a backup",
                     problem.words(doing, "fedbo")
                 ),
                 place,
             },
             Self::Problem(problem) => refused(problem.words(doing, "fedbo")),
-            Self::Contradiction(what) => StorageError::Corrupt {
-                message: format!("{what}; go on from a backup"),
-                place,
-            },
+            Self::Contradiction(what) => {
+                StorageError::Corrupt { message: format!("{what}; restore a backup"), place }
+            }
             Self::Absent => StorageError::Absent { place },
             Self::NotOurs(message) => StorageError::NotAStorage { place, message },
             Self::Version(found) => StorageError::Version {
@@ -92,7 +92,7 @@ impl Failure {
                 expected: schema::VERSION,
                 remedy: match found < schema::VERSION {
                     true => "`fedbo storage upgrade` brings it up to date",
-                    false => "a newer fedbo wrote it, use that one",
+                    false => "use the newer fedbo that wrote it",
                 },
             },
         }

@@ -1,7 +1,7 @@
-//! Trials in a PostgreSQL database, which processes of many machines may use at the same time.
+//! Trials in a PostgreSQL database, which processes of several machines may share.
 //!
-//! Every change is one transaction that locks its study's row as its first act, so none has to be given up midway; others
-//! wait for their turn. A commit returns when the server's log is on its disk.
+//! Every change is one transaction that first locks its study's row, so it is never aborted
+//! halfway; other processes wait. A commit returns when the server's log is durable.
 
 mod connection;
 mod failure;
@@ -32,25 +32,26 @@ use crate::{
 pub use fedbo_postgres::PostgresAddress;
 pub(crate) use fedbo_postgres::masked;
 
-/// Trials in a PostgreSQL database, in a schema `fedbo` of its own.
+/// Trials in a PostgreSQL database, in a separate schema `fedbo`.
 ///
-/// One connection behind a lock; as many handles, threads, processes and machines as one likes may share the database. A
-/// connection that is lost is opened anew by the next call, which waits up to ten seconds for the server to be back. Calls
-/// block, and must not be made on a thread that drives asynchronous tasks.
+/// Uses one connection behind a mutex; any number of handles, threads, processes and machines may
+/// share the database. If the connection is lost, the next call reopens it and waits up to ten
+/// seconds for the server. Calls block and must not be made on a thread that drives asynchronous
+/// tasks.
 pub struct PostgresStorage {
     place: String,
     link: Mutex<Link>,
 }
 
 impl fmt::Debug for PostgresStorage {
-    /// Its address without the password: observations stay out of logs too.
+    /// Shows only the address without the password, to keep observations out of logs, too.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("PostgresStorage").field(&self.place).finish()
     }
 }
 
 impl PostgresStorage {
-    /// Connects; with [`Mode::Create`] a schema that is missing is laid out. The database itself must be there.
+    /// Connects; [`Mode::Create`] creates a missing schema. The database itself must exist.
     ///
     /// # Errors
     /// As for [`crate::open`].
@@ -62,8 +63,8 @@ impl PostgresStorage {
         }
     }
 
-    /// Brings the layout of an older version up to date, in one transaction; programs of the old version that are at work say so
-    /// at their next call.
+    /// Upgrades the layout of an older version in one transaction. Running programs of the old
+    /// version return an error at their next call.
     ///
     /// # Errors
     /// [`StorageError::Absent`], [`StorageError::NotAStorage`]; [`StorageError::Version`] if the layout is newer than this
@@ -79,7 +80,7 @@ impl PostgresStorage {
     }
 
     fn link(&self) -> MutexGuard<'_, Link> {
-        // A transaction that a panic left behind was rolled back as it was dropped.
+        // A poisoned lock is safe to use: dropping the transaction in a panic has rolled it back.
         self.link.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -262,7 +263,7 @@ impl Storage for PostgresStorage {
         report: Report,
     ) -> Result<ReportOutcome, StorageError> {
         self.write(Lock::Study(study), |tx, Moment { has_outcomes, .. }| {
-            // Earlier reports than this one do not matter to whether it may be added.
+            // Reports before this epoch do not affect the decision.
             let from_epoch = report.epoch;
             let mut trial = found(tx, study, number, |tx| {
                 rows::one_from(tx, has_outcomes, study, number, from_epoch)
@@ -317,10 +318,12 @@ impl Storage for PostgresStorage {
     }
 
     fn stop(&self, study: StudyKey, by: &str) -> Result<Stop, StorageError> {
-        // One stop at a time, as the first creates the table; then the study, so that no trial begins once this returns.
+        // One stop at a time, because the first one creates the table. Then the study is locked, so
+        // that no trial starts after this returns.
         self.write(Lock::Studies, |tx, moment| {
             stops::lock(tx, study)?;
-            // Where the answer to a commit is lost, the study is stopped twice, which means the same.
+            // If the answer to a commit is lost, the study is stopped twice, which has the same
+            // effect.
             Ok(repeatable(stops::insert(tx, study, by, moment)?))
         })
     }
@@ -334,7 +337,7 @@ impl Storage for PostgresStorage {
     }
 }
 
-/// A change that may be made again.
+/// Returns a change that may be repeated.
 fn repeatable<R>(result: R) -> Change<R> {
     Change { result, trace: ChangeMarker::Repeatable }
 }
@@ -361,7 +364,7 @@ fn trial(
     found(tx, study, number, |tx| rows::one(tx, has_outcomes, study, number))
 }
 
-/// The trial that `find` finds, or that there is none with this number.
+/// Returns the trial found by `find`, or the error that the number does not exist.
 fn found(
     tx: &mut Transaction<'_>,
     study: StudyKey,

@@ -1,4 +1,5 @@
-//! Further numbers of trials. Their table is no part of the layout: the first trial with some creates it, and without it no trial has any.
+//! Further numbers of trials. Their table is not part of the layout: the first trial with further
+//! numbers creates it. If the table is absent, no trial has any.
 
 use postgres::Transaction;
 use postgres::types::Type;
@@ -8,8 +9,8 @@ use super::failure::Failure;
 use super::{rows, schema};
 use crate::StudyKey;
 
-/// The numbers behind the value of trial `number`, by their places from 1. There is no reference to the trials: only their owner could
-/// declare one.
+/// The numbers after the value of trial `number`, by position from 1. There is no foreign key to
+/// the trials, because only their owner could declare one.
 const TABLE: &str = "
 CREATE TABLE fedbo.outcomes (
     study bigint NOT NULL,
@@ -20,10 +21,11 @@ CREATE TABLE fedbo.outcomes (
 );
 ";
 
-/// Whoever creates the table holds this advisory lock, as trials of two studies may be the first at once. It says "outc".
+/// Advisory lock held while the table is created, because trials of two studies may create it
+/// concurrently. The bytes spell "outc".
 const CREATING: i64 = 0x6f75_7463;
 
-/// Stores the numbers behind the value of a trial that is told.
+/// Stores the further numbers of a told trial.
 pub(super) fn insert(
     tx: &mut Transaction<'_>,
     study: StudyKey,

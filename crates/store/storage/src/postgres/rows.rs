@@ -1,4 +1,4 @@
-//! Trials as rows, and back.
+//! Conversion of trials to rows and back.
 
 use std::collections::BTreeMap;
 
@@ -12,14 +12,15 @@ use crate::{Process, Report, StudyKey, StudyRecord, Told, Trial, TrialLease, Tri
 const COLUMNS: &str = "number, point, source, ask_seconds, attempts, asked_at_ms, started_at_ms, holder, holder_process, \
      until_ms, told_seq, told_at_ms, value, failure_kind, failure_message, stopped_epoch, stopped_because";
 
-// Which of a trial's reports are read with it.
+// Conditions that select a trial's reports.
 const ALL_REPORTS: &str = "true";
 const REPORTS_FROM: &str = "r.epoch >= $3";
 const REPORTS_UNSEEN: &str = "r.epoch >= coalesce((SELECT s.epoch FROM unnest($2::bigint[], $3::bigint[]) \
      AS s (number, epoch) WHERE s.number = trials.number), 0)";
 
-/// Selects trials ($1 is the study) with those of their reports that `which` says. A study without reports costs a search for one,
-/// not one a trial; and a second round trip never. `has_outcomes` says that the table of further numbers is there.
+/// Returns a query for trials ($1 is the study), with their reports selected by `which`. A study
+/// without reports costs one search, not one per trial, and never a second round trip.
+/// `has_outcomes` says whether the table of further numbers exists.
 fn select(has_outcomes: bool, which: &str, condition: &str) -> String {
     let reported = |column: &str| {
         format!(
@@ -39,7 +40,8 @@ fn select(has_outcomes: bool, which: &str, condition: &str) -> String {
     )
 }
 
-// What selects trials; $1 is the study. Each is a search in an index, whatever the number of trials.
+// Conditions that select trials; $1 is the study. Each is an index search, whatever the number of
+// trials.
 pub(super) const ALL: &str = "WHERE study = $1 ORDER BY number";
 pub(super) const ONE: &str = "WHERE study = $1 AND number = $2";
 pub(super) const OPEN: &str = "WHERE study = $1 AND told_seq IS NULL ORDER BY number";
@@ -54,10 +56,10 @@ pub(super) const LAST: &str = "WHERE study = $1 ORDER BY number DESC LIMIT 1";
 pub(super) const LAST_TOLD: &str =
     "WHERE study = $1 AND told_seq > 0 ORDER BY told_seq DESC LIMIT 1";
 
-/// A value for a statement, with its type: so statements need not be prepared, and each is one round trip.
+/// A typed parameter. Typed statements need not be prepared, so each is one round trip.
 pub(super) type Parameter<'a> = (&'a (dyn ToSql + Sync), Type);
 
-/// A study from its `id, name, definition`.
+/// Converts a row of `id, name, definition`.
 pub(super) fn study(row: &Row) -> Result<StudyRecord, Failure> {
     Ok(StudyRecord {
         key: StudyKey(row.try_get(0)?),
@@ -66,7 +68,7 @@ pub(super) fn study(row: &Row) -> Result<StudyRecord, Failure> {
     })
 }
 
-/// `expression` in the first trial that a condition selects.
+/// Evaluates `expression` on the first trial that matches a condition.
 pub(super) fn number(
     tx: &mut Transaction<'_>,
     expression: &str,
@@ -78,12 +80,12 @@ pub(super) fn number(
     row.map(|row| unsigned(row.try_get(0)?)).transpose()
 }
 
-/// A number as the tables have it; one that does not fit is none that is stored.
+/// Converts a number to the database's type. No stored number exceeds its range.
 pub(super) fn signed(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-/// All trials that a condition selects.
+/// Returns all matching trials.
 pub(super) fn trials(
     tx: &mut Transaction<'_>,
     has_outcomes: bool,
@@ -102,7 +104,7 @@ fn read_all(
     rows.iter().map(read).collect()
 }
 
-/// The open trials; of the reports of those in `from_epochs`, by number, only the ones from this epoch on.
+/// Returns the open trials; for those in `from_epochs`, only the reports from that epoch on.
 pub(super) fn open_from(
     tx: &mut Transaction<'_>,
     has_outcomes: bool,
@@ -116,7 +118,7 @@ pub(super) fn open_from(
     read_all(tx, &select(has_outcomes, REPORTS_UNSEEN, OPEN), &key)
 }
 
-/// The first trial that a condition selects.
+/// Returns the first matching trial.
 pub(super) fn first(
     tx: &mut Transaction<'_>,
     has_outcomes: bool,
@@ -126,7 +128,7 @@ pub(super) fn first(
     Ok(trials(tx, has_outcomes, condition, parameters)?.into_iter().next())
 }
 
-/// The trial with this number.
+/// Returns the trial with this number.
 pub(super) fn one(
     tx: &mut Transaction<'_>,
     has_outcomes: bool,
@@ -137,7 +139,7 @@ pub(super) fn one(
     first(tx, has_outcomes, ONE, &key)
 }
 
-/// The trial with this number and what it has reported from an epoch on.
+/// Returns the trial with this number and its reports from an epoch on.
 pub(super) fn one_from(
     tx: &mut Transaction<'_>,
     has_outcomes: bool,
@@ -190,10 +192,10 @@ fn read(row: &Row) -> Result<Trial, Failure> {
                     kind: loaded(kind)?,
                     message: loaded(row.try_get("failure_message")?)?,
                 },
-                _ => return Err(contradiction("it has ended without one outcome")),
+                _ => return Err(contradiction("it has ended without exactly one outcome")),
             })
         }
-        (Some(_), Some(_)) => return Err(contradiction("it has ended and is held")),
+        (Some(_), Some(_)) => return Err(contradiction("it has ended but has a holder")),
     };
     let attempts: i64 = row.try_get("attempts")?;
     Ok(Trial {
@@ -204,7 +206,7 @@ fn read(row: &Row) -> Result<Trial, Failure> {
         source: loaded(row.try_get("source")?)?,
         state,
         attempts: u32::try_from(attempts)
-            .map_err(|_| contradiction("the number of its attempts is none"))?,
+            .map_err(|_| contradiction("its number of attempts is invalid"))?,
         asked_at_ms: row.try_get("asked_at_ms")?,
         started_at_ms: row.try_get("started_at_ms")?,
         told_at_ms: row.try_get("told_at_ms")?,
@@ -228,10 +230,11 @@ fn reports(row: &Row) -> Result<Vec<Report>, Failure> {
 }
 
 fn epoch_of(epoch: i64) -> Result<u32, Failure> {
-    u32::try_from(epoch).map_err(|_| Failure::Contradiction(format!("an epoch is none: {epoch}")))
+    u32::try_from(epoch)
+        .map_err(|_| Failure::Contradiction(format!("an epoch is invalid: {epoch}")))
 }
 
-/// Stores what a trial has reported.
+/// Stores a report of a trial.
 pub(super) fn insert_report(
     tx: &mut Transaction<'_>,
     study: StudyKey,
@@ -250,7 +253,7 @@ pub(super) fn insert_report(
     Ok(())
 }
 
-/// Forgets what a trial has reported.
+/// Deletes the reports of a trial.
 pub(super) fn delete_reports(
     tx: &mut Transaction<'_>,
     study: StudyKey,
@@ -271,7 +274,7 @@ pub(super) fn insert(
     encoding: &[u8],
 ) -> Result<(), Failure> {
     let point = serde_json::to_string(&trial.point)
-        .map_err(|error| Failure::Contradiction(format!("a point is not storable: {error}")))?;
+        .map_err(|error| Failure::Contradiction(format!("cannot store a point: {error}")))?;
     let changing = MutableColumns::of(trial)?;
     let mut parameters: Vec<Parameter<'_>> = changing.parameters(&study.0).into();
     let source = text::store(&trial.source);
@@ -292,7 +295,7 @@ pub(super) fn insert(
     Ok(())
 }
 
-/// Stores all of a trial that can change.
+/// Stores all mutable columns of a trial.
 pub(super) fn update(
     tx: &mut Transaction<'_>,
     study: StudyKey,
@@ -309,7 +312,7 @@ pub(super) fn update(
     Ok(())
 }
 
-/// The mutable part of a trial, as columns.
+/// The mutable columns of a trial.
 struct MutableColumns {
     number: i64,
     attempts: i64,
@@ -352,7 +355,7 @@ impl MutableColumns {
             started_at_ms: trial.started_at_ms,
             holder: holding.map(|holding| stored(&holding.worker.id)),
             process: process.map_err(|error| {
-                Failure::Contradiction(format!("a process is not storable: {error}"))
+                Failure::Contradiction(format!("cannot store a process: {error}"))
             })?,
             until_ms: holding.and_then(|holding| holding.until_ms),
             told_seq: trial.told_seq.map(signed),
@@ -365,7 +368,7 @@ impl MutableColumns {
         })
     }
 
-    /// $1 to $14.
+    /// Returns the parameters $1 to $14.
     fn parameters<'a>(&'a self, study: &'a i64) -> [Parameter<'a>; 14] {
         [
             (study, Type::INT8),
@@ -388,7 +391,7 @@ impl MutableColumns {
 
 pub(super) fn loaded(stored: String) -> Result<String, Failure> {
     text::load(stored)
-        .ok_or_else(|| Failure::Contradiction("a text has an escape that is none".to_owned()))
+        .ok_or_else(|| Failure::Contradiction("a text has an invalid escape".to_owned()))
 }
 
 pub(super) fn unsigned(number: i64) -> Result<u64, Failure> {

@@ -1,4 +1,4 @@
-//! The layout: a schema `fedbo` of its own in the database.
+//! The layout: a separate schema `fedbo` in the database.
 
 use postgres::{Client, IsolationLevel, Transaction};
 
@@ -8,12 +8,14 @@ use crate::Mode;
 /// The layout's version.
 pub(super) const VERSION: i64 = 2;
 
-/// Whoever lays out holds this advisory lock, so that two who begin at once do not both do it. It says "fedb".
+/// Advisory lock held while a layout is created, so that two processes do not both create it. The
+/// bytes spell "fedb".
 const LAYING_OUT: i64 = 0x6665_6462;
 
-/// Version 1. Times are milliseconds since 1970; `point` and `holder_process` are JSON, and in all other texts U+0000 is escaped. A trial
-/// waits if it has neither holder nor told_seq, runs while it has a holder, and has ended with its told_seq. Names and encodings
-/// may be longer than an index takes, so their indexes hold hashes.
+/// Version 1. Times are in milliseconds since 1970. `point` and `holder_process` are JSON; in all
+/// other texts U+0000 is escaped. A trial waits if it has neither `holder` nor `told_seq`, runs
+/// while it has a `holder`, and has ended if it has a `told_seq`. Names and encodings may exceed
+/// the size limit of an index entry, so their indexes store hashes.
 const LAYOUT: &str = r#"
 CREATE TABLE fedbo.layout (
     is_only boolean PRIMARY KEY DEFAULT true CHECK (is_only),
@@ -58,8 +60,9 @@ CREATE INDEX trials_open ON fedbo.trials (study, number) WHERE told_seq IS NULL;
 CREATE UNIQUE INDEX trials_by_telling ON fedbo.trials (study, told_seq) WHERE told_seq IS NOT NULL;
 "#;
 
-/// Leads from version 1 to 2: what trials report as they train. A trial that was stopped has `value`, its last one, beside the
-/// epoch and the grounds; so `value` is final only where `stopped_epoch` is not set.
+/// Upgrades version 1 to 2: intermediate reports of trials. A stopped trial stores its last
+/// reported value in `value`, with the epoch and the reason; `value` is final only if
+/// `stopped_epoch` is null.
 const STEP_2: &str = r#"
 CREATE TABLE fedbo.reports (
     study bigint NOT NULL,
@@ -77,7 +80,7 @@ ALTER TABLE fedbo.trials
     ADD CHECK ((stopped_epoch IS NULL) = (stopped_because IS NULL));
 "#;
 
-/// Lets whoever may read or add trials read or add what is in a table that was added when it was first needed.
+/// Grants the rights to read and add trials for a table that was created on first use.
 pub(super) fn grants(table: &str) -> String {
     format!(
         "DO $$
@@ -96,7 +99,7 @@ pub(super) fn grants(table: &str) -> String {
     )
 }
 
-/// Brings the layout of an older version up to date, in one transaction; returns the version that was found.
+/// Upgrades the layout of an older version in one transaction; returns the version found.
 pub(super) fn upgrade(client: &mut Client) -> Result<i64, Failure> {
     let mut tx =
         client.build_transaction().isolation_level(IsolationLevel::ReadCommitted).start()?;
@@ -106,7 +109,7 @@ pub(super) fn upgrade(client: &mut Client) -> Result<i64, Failure> {
         Found::Other(names) => return Err(not_ours(&names)),
         Found::Nothing { .. } => return Err(Failure::Absent),
     }
-    // Whoever changes a study locks its row first, and looks at the version then.
+    // Every change of a study first locks its row, and then checks the version.
     tx.batch_execute("LOCK TABLE fedbo.layout, fedbo.studies IN ACCESS EXCLUSIVE MODE")?;
     let found = version(&mut tx)?;
     match found {
@@ -119,7 +122,8 @@ pub(super) fn upgrade(client: &mut Client) -> Result<i64, Failure> {
     Ok(found)
 }
 
-/// Checks that the layout is there and of our version; with [`Mode::Create`] a missing one is laid out.
+/// Checks that the layout exists and has this program's version; [`Mode::Create`] creates a missing
+/// one.
 pub(super) fn prepare(client: &mut Client, mode: Mode) -> Result<(), Failure> {
     let mut tx = client.transaction()?;
     match (look(&mut tx)?, mode) {
@@ -132,7 +136,7 @@ pub(super) fn prepare(client: &mut Client, mode: Mode) -> Result<(), Failure> {
     let mut tx =
         client.build_transaction().isolation_level(IsolationLevel::ReadCommitted).start()?;
     tx.batch_execute(&format!("SELECT pg_advisory_xact_lock({LAYING_OUT})"))?;
-    // Somebody else may have been faster.
+    // Another process may have created the layout first.
     match look(&mut tx)? {
         Found::Layout => return check(version(&mut tx)?),
         Found::Other(names) => return Err(not_ours(&names)),
@@ -148,12 +152,12 @@ pub(super) fn prepare(client: &mut Client, mode: Mode) -> Result<(), Failure> {
     Ok(tx.commit()?)
 }
 
-/// The version of the layout that is there.
+/// Returns the version of the existing layout.
 fn version(tx: &mut Transaction<'_>) -> Result<i64, Failure> {
     Ok(version_and_outcomes(tx)?.0)
 }
 
-/// The same, and true if some trial has further numbers.
+/// Returns the version, and whether the table of further numbers exists.
 pub(super) fn version_and_outcomes(tx: &mut Transaction<'_>) -> Result<(i64, bool), Failure> {
     let sql = "SELECT version, to_regclass('fedbo.outcomes') IS NOT NULL FROM fedbo.layout";
     let row = tx.query_typed_opt(sql, &[])?;
@@ -161,7 +165,7 @@ pub(super) fn version_and_outcomes(tx: &mut Transaction<'_>) -> Result<(i64, boo
     Ok((row.try_get(0)?, row.try_get(1)?))
 }
 
-/// Refuses a version that is not ours.
+/// Refuses an unsupported version.
 pub(super) fn check(version: i64) -> Result<(), Failure> {
     match version {
         VERSION => Ok(()),
@@ -169,13 +173,13 @@ pub(super) fn check(version: i64) -> Result<(), Failure> {
     }
 }
 
-/// The content of the database under our name.
+/// The content found under the schema's name.
 enum Found {
     Nothing {
         has_schema: bool,
     },
     Layout,
-    /// The names of what is there.
+    /// The names of the existing tables.
     Other(String),
 }
 
@@ -196,6 +200,6 @@ fn look(tx: &mut Transaction<'_>) -> Result<Found, Failure> {
 
 fn not_ours(names: &str) -> Failure {
     Failure::NotOurs(format!(
-        "its schema fedbo is not one of ours: it holds {names}; name another database"
+        "its schema fedbo was not created by fedbo: it contains {names}; name another database"
     ))
 }

@@ -1,4 +1,5 @@
-//! Stops of studies. Their table is no part of the layout: the first stop creates it, and without it nobody ever stopped a study.
+//! Stops of studies. Their table is not part of the layout: the first stop creates it. If the table
+//! is absent, no study was ever stopped.
 
 use postgres::Transaction;
 use postgres::types::Type;
@@ -8,8 +9,8 @@ use super::failure::Failure;
 use super::{rows, schema, text};
 use crate::{Stop, StorageError, StudyKey};
 
-/// Times are milliseconds since 1970; in texts U+0000 is escaped. There is no reference to the studies:
-/// only their owner could declare one.
+/// Times are in milliseconds since 1970; U+0000 is escaped in texts. There is no foreign key to the
+/// studies, because only their owner could declare one.
 const TABLE: &str = "
 CREATE TABLE fedbo.stops (
     study bigint NOT NULL,
@@ -20,13 +21,13 @@ CREATE TABLE fedbo.stops (
 );
 ";
 
-/// Returns true if somebody ever stopped a study of this database.
+/// Returns true if the table exists.
 pub(super) fn is_there(tx: &mut Transaction<'_>) -> Result<bool, Failure> {
     let row = tx.query_typed_one("SELECT to_regclass('fedbo.stops') IS NOT NULL", &[])?;
     Ok(row.try_get(0)?)
 }
 
-/// Locks a study, as each change of it does.
+/// Locks a study, as every change of it does.
 pub(super) fn lock(tx: &mut Transaction<'_>, study: StudyKey) -> Result<(), Failure> {
     let sql = "SELECT 1 FROM fedbo.studies WHERE id = $1 FOR NO KEY UPDATE";
     match tx.query_typed_opt(sql, &[(&study.0, Type::INT8)])? {
@@ -35,7 +36,7 @@ pub(super) fn lock(tx: &mut Transaction<'_>, study: StudyKey) -> Result<(), Fail
     }
 }
 
-/// The last stop of a study, if the table is there.
+/// Returns the last stop of a study, if the table exists.
 pub(super) fn last(
     tx: &mut Transaction<'_>,
     study: StudyKey,

@@ -1,11 +1,11 @@
-//! Texts as the server takes them: it stores every character but U+0000.
+//! Escaping of texts for the server, which stores every character except U+0000.
 
 use std::borrow::Cow;
 
-/// The beginning of an escape: "substitute", a control character that hardly any text has.
+/// The start of an escape sequence: "substitute", a control character that is rare in texts.
 const ESCAPE: char = '\u{1a}';
 
-/// A text without U+0000, from which [`load`] makes the same one again. Ordinary texts stay as they are.
+/// Escapes U+0000 in a text, reversibly by [`load`]. Most texts stay unchanged.
 pub(super) fn store(text: &str) -> Cow<'_, str> {
     if !text.contains(['\0', ESCAPE]) {
         return Cow::Borrowed(text);
@@ -21,7 +21,7 @@ pub(super) fn store(text: &str) -> Cow<'_, str> {
     Cow::Owned(stored)
 }
 
-/// The text that was stored; `None` if none is stored like this.
+/// Reverses [`store`]; `None` if the text contains an invalid escape sequence.
 pub(super) fn load(stored: String) -> Option<String> {
     if !stored.contains(ESCAPE) {
         return Some(stored);

@@ -1,4 +1,4 @@
-//! A copy of a storage's file.
+//! Copying a storage's file.
 
 use std::path::Path;
 
@@ -6,10 +6,11 @@ use super::failure::{Failure, Operation};
 use super::locate;
 use crate::{Mode, StorageError};
 
-/// Copies a storage's file, as it is at one moment, to a new file that is on the disk when this returns; also while studies run.
+/// Copies a consistent snapshot of a storage's file to a new file, which is durable when this
+/// returns. Works while studies run.
 ///
 /// # Errors
-/// As for [`crate::open`]; [`StorageError::Write`] if there is something at `to` or it cannot be written.
+/// As for [`crate::open`]; [`StorageError::Write`] if `to` exists or cannot be written.
 pub fn backup(path: &Path, to: &Path) -> Result<(), StorageError> {
     let (file, _) = locate(path, Mode::Existing)?;
     let refused = |doing, path| move |f| Failure::from(f).into_error(path, doing);

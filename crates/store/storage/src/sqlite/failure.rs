@@ -1,4 +1,4 @@
-//! The failures of a storage's file, and the error that a caller sees.
+//! Failures of a storage's file, and their conversion to errors.
 
 use std::fmt;
 use std::path::Path;
@@ -9,19 +9,19 @@ use fedbo_database::FileFault;
 use super::schema::{self, FORMAT};
 use crate::StorageError;
 
-/// The operation during which something went wrong.
+/// The operation that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Operation {
     Read,
     Write,
 }
 
-/// Something that went wrong, not yet put into words.
+/// A failure that has not been turned into an error yet.
 #[derive(Debug)]
 pub(super) enum Failure {
-    /// With the file.
+    /// A failure of the file.
     Database(database::Failure),
-    /// In words already.
+    /// A finished error.
     Storage(StorageError),
 }
 
@@ -53,12 +53,12 @@ impl fmt::Display for Failure {
 }
 
 impl Failure {
-    /// Returns the failure of stored data that contradict themselves; `what` says how.
+    /// Returns a failure for inconsistent stored data; `what` describes the inconsistency.
     pub(super) fn contradiction(what: impl Into<String>) -> Self {
         Self::Database(database::Failure::Contradiction(what.into()))
     }
 
-    /// Returns true if the system refuses something to a writer that it may grant to a reader.
+    /// Returns true if the system refuses a writer but may allow a reader.
     pub(super) fn is_denied_by_system(&self) -> bool {
         matches!(self, Self::Database(failure) if failure.is_denied_by_system())
     }
@@ -68,7 +68,7 @@ impl Failure {
         matches!(self, Self::Database(failure) if failure.is_damage())
     }
 
-    /// The error that a caller sees.
+    /// Converts the failure into the error that callers see.
     pub(super) fn into_error(self, path: &Path, doing: Operation) -> StorageError {
         match self {
             Self::Storage(error) => error,
@@ -77,7 +77,7 @@ impl Failure {
     }
 }
 
-/// A fault of the file at `path`.
+/// Converts a fault of the file at `path`.
 pub(super) fn error(fault: FileFault, path: &Path, doing: Operation) -> StorageError {
     let place = path.display().to_string();
     match (fault, doing) {
@@ -102,7 +102,7 @@ mod tests {
         Failure::from(error).into_error(Path::new("study.db"), doing)
     }
 
-    /// One code of each kind of fault; the table of all codes is tested where it is.
+    /// One code of each kind of fault; the module that defines the conversion tests all codes.
     #[test]
     fn each_fault_has_an_error_of_its_own() {
         for doing in [Operation::Read, Operation::Write] {

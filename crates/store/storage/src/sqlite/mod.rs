@@ -1,7 +1,7 @@
-//! Trials in a SQLite file, which several processes of one machine may use at the same time.
+//! Trials in a SQLite file, which several processes of one machine may share.
 //!
-//! Every change is one transaction that takes the file's write lock as its first act, so it never has to be given up
-//! midway; others wait for their turn. A commit returns when the log is on the disk.
+//! Every change is one transaction that first takes the file's write lock, so it is never aborted
+//! halfway; other processes wait. A commit returns when the log is durable.
 
 mod backup;
 mod failure;
@@ -36,19 +36,20 @@ pub use verify::{Problem, VerifyReport, verify};
 
 /// Trials in a SQLite file.
 ///
-/// One connection behind a lock; as many handles, threads and processes as one likes may share the file. It must lie on a
-/// disk of this machine: shared folders of a network do not lock and sync as SQLite needs it. A process that uses it must
-/// not open the file by other means, as closing it again would release SQLite's locks.
+/// Uses one connection behind a mutex; any number of handles, threads and processes may share the
+/// file. The file must be on a local disk, because network file systems do not lock and sync as
+/// SQLite requires. A process that uses it must not open the file by other means, because closing
+/// it would release SQLite's locks.
 pub struct SqliteStorage {
     file: File,
     access: Mutex<Access>,
 }
 
-/// The access for which the file could be opened.
+/// The access with which the file was opened.
 enum Access {
-    /// For all purposes.
+    /// Reading and writing.
     Write(Connection),
-    /// For reading: each read opens the file anew, each write tries again to open it for writing.
+    /// Reading only: each read reopens the file, and each write tries again to open it for writing.
     Read,
 }
 
@@ -59,7 +60,8 @@ impl fmt::Debug for SqliteStorage {
 }
 
 impl SqliteStorage {
-    /// Opens the file; with [`Mode::Create`] a missing one is created. A file that cannot be written is opened for reading.
+    /// Opens the file; [`Mode::Create`] creates a missing one. A file that cannot be written is
+    /// opened for reading.
     ///
     /// # Errors
     /// As for [`crate::open`].
@@ -67,7 +69,7 @@ impl SqliteStorage {
         let (file, is_there) = locate(path, mode)?;
         let access = match file.open_for_writing(mode).map_err(Failure::from) {
             Ok(connection) => Access::Write(connection),
-            // What the system refuses to a writer may be open to a reader.
+            // The system may refuse a writer but allow a reader.
             Err(failure) if is_there && failure.is_denied_by_system() => {
                 let looked = file.open_for_inspection();
                 if mode == Mode::Create && matches!(looked, Ok((_, Content::Empty))) {
@@ -84,17 +86,18 @@ impl SqliteStorage {
         Ok(Self { file, access: Mutex::new(access) })
     }
 
-    /// The file, as it was named.
+    /// Returns the file's path as given.
     pub fn path(&self) -> &Path {
         self.file.path()
     }
 
     fn access(&self) -> MutexGuard<'_, Access> {
-        // A transaction that a panic left behind is rolled back before the next begins.
+        // A poisoned lock is safe to use: a transaction left open by a panic is rolled back before
+        // the next one.
         self.access.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// One transaction that changes nothing: all that `act` reads is of one moment.
+    /// Runs one read-only transaction: `act` sees a single snapshot.
     fn read<R>(
         &self,
         act: impl FnOnce(&Transaction<'_>) -> Result<R, Failure>,
@@ -110,7 +113,7 @@ impl SqliteStorage {
         result.map_err(|failure| failure.into_error(self.path(), Operation::Read))
     }
 
-    /// One transaction that happens wholly or not at all, and is durable when this returns.
+    /// Runs one atomic transaction, which is durable when this returns.
     fn write<R>(
         &self,
         act: impl FnOnce(&Transaction<'_>) -> Result<R, Failure>,
@@ -128,7 +131,7 @@ impl SqliteStorage {
         result.map_err(|failure| failure.into_error(self.path(), Operation::Write))
     }
 
-    /// Copies what is in the log into the file.
+    /// Copies the log into the file.
     fn copy_log(&self) {
         if let Access::Write(connection) = &*self.access() {
             File::copy_log(connection);
@@ -296,7 +299,7 @@ impl Storage for SqliteStorage {
         report: Report,
     ) -> Result<ReportOutcome, StorageError> {
         self.write(|tx| {
-            // Earlier reports than this one do not matter to whether it may be added.
+            // Reports before this epoch do not affect the decision.
             let trial = trial_from(tx, study, number, report.epoch)?;
             if !rules::may_report(&trial, teller, report)? {
                 return Ok(ReportOutcome::Already);
@@ -357,7 +360,7 @@ impl Storage for SqliteStorage {
     }
 }
 
-/// Finds the file, and whether it is there; creates nothing.
+/// Resolves the path and returns whether the file exists. Creates nothing.
 fn locate(path: &Path, mode: Mode) -> Result<(File, bool), StorageError> {
     File::locate(path, mode, &FORMAT).map_err(|fault| failure::error(fault, path, Operation::Read))
 }
@@ -375,7 +378,7 @@ fn trial(tx: &Transaction<'_>, study: StudyKey, number: u64) -> Result<Trial, Fa
     trial_from(tx, study, number, 0)
 }
 
-/// A trial with what it has reported from an epoch on.
+/// Returns a trial with its reports from an epoch on.
 fn trial_from(
     tx: &Transaction<'_>,
     study: StudyKey,
@@ -408,7 +411,7 @@ fn end(
     Ok(seq)
 }
 
-/// The database's clock, in milliseconds since 1970.
+/// Returns the database's clock, in milliseconds since 1970.
 fn now_ms(tx: &Transaction<'_>) -> Result<i64, Failure> {
     let mut statement =
         tx.prepare_cached("SELECT CAST(round(unixepoch('subsec') * 1000) AS INTEGER)")?;

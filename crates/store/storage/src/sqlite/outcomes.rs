@@ -1,4 +1,5 @@
-//! Further numbers of trials. Their table is no part of the layout: the first trial with some creates it, and without it no trial has any.
+//! Further numbers of trials. Their table is not part of the layout: the first trial with further
+//! numbers creates it. If the table is absent, no trial has any.
 
 use rusqlite::types::Value;
 use rusqlite::{Connection, Transaction, params};
@@ -7,8 +8,8 @@ use super::failure::Failure;
 use super::rows::signed;
 use crate::{StudyKey, Told, Trial, TrialState};
 
-/// The numbers behind the value of trial `number`, by their places from 1. `value` has no declared type because one would turn −0.0 into 0.
-/// Programs that know nothing of it leave it alone.
+/// The numbers after the value of trial `number`, by position from 1. `value` has no declared type
+/// because one would turn −0.0 into 0. Programs without support for the table ignore it.
 pub(super) const TABLE: &str = "
 CREATE TABLE IF NOT EXISTS outcomes (
     study INTEGER NOT NULL,
@@ -20,13 +21,13 @@ CREATE TABLE IF NOT EXISTS outcomes (
 ) STRICT, WITHOUT ROWID
 ";
 
-/// Returns true if some trial of this file has further numbers.
+/// Returns true if the table exists.
 pub(super) fn is_there(connection: &Connection) -> Result<bool, Failure> {
     let sql = "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'outcomes'";
     Ok(connection.prepare_cached(sql)?.exists([])?)
 }
 
-/// Adds to a trial that has a value the numbers behind it; the table is there.
+/// Adds the further numbers to a trial with a value. The table must exist.
 pub(super) fn read_into(
     tx: &Transaction<'_>,
     study: StudyKey,
@@ -47,7 +48,7 @@ pub(super) fn read_into(
     Ok(())
 }
 
-/// Stores the numbers behind the value of a trial that is told.
+/// Stores the further numbers of a told trial.
 pub(super) fn insert(
     tx: &Transaction<'_>,
     study: StudyKey,

@@ -1,4 +1,4 @@
-//! Trials as rows, and back.
+//! Conversion of trials to rows and back.
 
 use std::collections::BTreeMap;
 
@@ -12,8 +12,8 @@ use crate::{Process, Report, StudyKey, StudyRecord, Told, Trial, TrialLease, Tri
 const COLUMNS: &str = "number, point, source, ask_seconds, attempts, asked_at_ms, started_at_ms, holder, holder_process, \
      until_ms, told_seq, told_at_ms, value, failure_kind, failure_message, stopped_epoch, stopped_because";
 
-// What selects trials. Each is a search in an index, whatever the number of trials; indexes are named because
-// the planner, which knows no sizes, would rather follow the primary key.
+// Conditions that select trials. Each is an index search, whatever the number of trials. Indexes
+// are named because the planner has no statistics and would otherwise follow the primary key.
 pub(super) const ALL: &str = "WHERE study = ? ORDER BY number";
 pub(super) const ONE: &str = "WHERE study = ? AND number = ?";
 pub(super) const OPEN: &str =
@@ -29,12 +29,12 @@ pub(super) const LAST: &str = "WHERE study = ? ORDER BY number DESC LIMIT 1";
 pub(super) const LAST_TOLD: &str =
     "INDEXED BY trials_by_telling WHERE study = ? AND told_seq > 0 ORDER BY told_seq DESC LIMIT 1";
 
-/// A study from its `id, name, definition`.
+/// Converts a row of `id, name, definition`.
 pub(super) fn study(row: &Row<'_>) -> rusqlite::Result<StudyRecord> {
     Ok(StudyRecord { key: StudyKey(row.get(0)?), name: row.get(1)?, definition: row.get(2)? })
 }
 
-/// `expression` in the first trial that a condition selects.
+/// Evaluates `expression` on the first trial that matches a condition.
 pub(super) fn number(
     tx: &Transaction<'_>,
     expression: &str,
@@ -47,17 +47,17 @@ pub(super) fn number(
     Ok(number.optional()?)
 }
 
-/// A number as the file has it; one that does not fit is none that is stored.
+/// Converts a number to SQLite's type. No stored number exceeds its range.
 pub(super) fn signed(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-// What selects reports.
+// Conditions that select reports.
 const OF_STUDY: &str = "WHERE study = ?";
 const OF_TRIAL: &str = "WHERE study = ? AND number = ?";
 const OF_TRIAL_FROM: &str = "WHERE study = ? AND number = ? AND epoch >= ?";
 
-/// All trials of a study that a condition selects, with their reports.
+/// Returns all matching trials of a study, with their reports.
 pub(super) fn trials(
     tx: &Transaction<'_>,
     study: StudyKey,
@@ -67,7 +67,7 @@ pub(super) fn trials(
     trials_from(tx, study, condition, params, &BTreeMap::new())
 }
 
-/// The same; of the reports of those in `from_epochs`, by number, only the ones from this epoch on.
+/// Like [`trials`], but for trials in `from_epochs` reads only the reports from that epoch on.
 pub(super) fn trials_from(
     tx: &Transaction<'_>,
     study: StudyKey,
@@ -81,7 +81,7 @@ pub(super) fn trials_from(
     while let Some(row) = rows.next()? {
         trials.push(read(row)?);
     }
-    // A study without reports costs one search.
+    // A study without reports costs only one search.
     if !trials.is_empty() && has_reports(tx, study)? {
         for trial in &mut trials {
             let from_epoch = from_epochs.get(&trial.number).copied().unwrap_or(0);
@@ -96,7 +96,7 @@ pub(super) fn trials_from(
     Ok(trials)
 }
 
-/// The first trial of a study that a condition selects, with its reports from an epoch on.
+/// Returns the first matching trial of a study, with its reports from an epoch on.
 pub(super) fn trial(
     tx: &Transaction<'_>,
     study: StudyKey,
@@ -137,7 +137,7 @@ fn reports(
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
-/// Stores what a trial has reported.
+/// Stores a report of a trial.
 pub(super) fn insert_report(
     tx: &Transaction<'_>,
     study: StudyKey,
@@ -149,7 +149,7 @@ pub(super) fn insert_report(
     Ok(())
 }
 
-/// Forgets what a trial has reported.
+/// Deletes the reports of a trial.
 pub(super) fn delete_reports(
     tx: &Transaction<'_>,
     study: StudyKey,
@@ -189,10 +189,10 @@ fn read(row: &Row<'_>) -> Result<Trial, Failure> {
                 (None, Some(kind), None) => {
                     Told::Failed { kind, message: row.get("failure_message")? }
                 }
-                _ => return Err(contradiction("it has ended without one outcome")),
+                _ => return Err(contradiction("it has ended without exactly one outcome")),
             })
         }
-        (Some(_), Some(_)) => return Err(contradiction("it has ended and is held")),
+        (Some(_), Some(_)) => return Err(contradiction("it has ended but has a holder")),
     };
     Ok(Trial {
         number,
@@ -219,7 +219,7 @@ pub(super) fn insert(
     encoding: &[u8],
 ) -> Result<(), Failure> {
     let point = serde_json::to_string(&trial.point)
-        .map_err(|error| Failure::contradiction(format!("a point is not storable: {error}")))?;
+        .map_err(|error| Failure::contradiction(format!("cannot store a point: {error}")))?;
     tx.prepare_cached(
         "INSERT INTO trials (study, number, point, encoding, source, ask_seconds, attempts, asked_at_ms)
          VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
@@ -240,7 +240,7 @@ pub(super) fn insert(
     }
 }
 
-/// Stores all of a trial that can change.
+/// Stores all mutable columns of a trial.
 pub(super) fn update(tx: &Transaction<'_>, study: StudyKey, trial: &Trial) -> Result<(), Failure> {
     let (holding, told) = match &trial.state {
         TrialState::Waiting => (None, None),
@@ -251,7 +251,7 @@ pub(super) fn update(tx: &Transaction<'_>, study: StudyKey, trial: &Trial) -> Re
     let process = process
         .map(serde_json::to_string)
         .transpose()
-        .map_err(|error| Failure::contradiction(format!("a process is not storable: {error}")))?;
+        .map_err(|error| Failure::contradiction(format!("cannot store a process: {error}")))?;
     let (value, failure, stop) = match told {
         None => (Value::Null, None, None),
         Some(told @ (Told::Value(_) | Told::Numbers(_))) => {

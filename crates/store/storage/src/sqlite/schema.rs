@@ -1,4 +1,4 @@
-//! The file's layout, version by version.
+//! The file's layout, in versions.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use fedbo_database::Format;
 
 use crate::StorageError;
 
-/// The format of a storage's file; its mark says "fedb".
+/// The format of a storage file; the bytes of its application id spell "fedb".
 pub(super) const FORMAT: Format = Format {
     application_id: 0x6665_6462,
     steps: &[STEP_1, STEP_2],
@@ -15,8 +15,9 @@ pub(super) const FORMAT: Format = Format {
     verify: Some("fedbo storage verify"),
 };
 
-/// Times are milliseconds since 1970. `value` has no declared type because one would turn −0.0 into 0; `point` is JSON.
-/// A trial waits if it has neither holder nor told_seq, runs while it has a holder, and has ended with its told_seq.
+/// Times are in milliseconds since 1970. `value` has no declared type because one would turn −0.0
+/// into 0; `point` is JSON. A trial waits if it has neither `holder` nor `told_seq`, runs while it
+/// has a `holder`, and has ended if it has a `told_seq`.
 const STEP_1: &str = "
 CREATE TABLE studies (
     id INTEGER PRIMARY KEY,
@@ -55,8 +56,8 @@ CREATE INDEX trials_open ON trials (study, number) WHERE told_seq IS NULL;
 CREATE UNIQUE INDEX trials_by_telling ON trials (study, told_seq) WHERE told_seq IS NOT NULL;
 ";
 
-/// The reports of trials as they train. A trial that was stopped has `value`, its last one, beside the epoch and the
-/// grounds; so `value` is final only where `stopped_epoch` is not set.
+/// The intermediate reports of trials. A stopped trial stores its last reported value in `value`,
+/// with the epoch and the reason; `value` is final only if `stopped_epoch` is null.
 const STEP_2: &str = "
 CREATE TABLE reports (
     study INTEGER NOT NULL,
@@ -73,12 +74,12 @@ ALTER TABLE trials ADD COLUMN stopped_because TEXT
     CHECK ((stopped_because IS NULL) = (stopped_epoch IS NULL));
 ";
 
-/// A layout that this program does not read, and the way out.
+/// Returns the error for an unsupported layout version, and what to do.
 pub(super) fn other_version(found: i64, expected: i64, path: &Path) -> StorageError {
     let remedy = if found < expected {
         "`fedbo storage upgrade` brings it up to date and keeps a copy"
     } else {
-        "a newer fedbo wrote it, use that one"
+        "use the newer fedbo that wrote it"
     };
     StorageError::Version { place: path.display().to_string(), found, expected, remedy }
 }
@@ -97,7 +98,7 @@ mod tests {
         );
         assert_eq!(
             text(3),
-            "study.db: its layout has version 3, this program reads 2; a newer fedbo wrote it, use that one"
+            "study.db: its layout has version 3, this program reads 2; use the newer fedbo that wrote it"
         );
     }
 }

@@ -1,4 +1,5 @@
-//! Stops of studies. Their table is no part of the layout: the first stop creates it, and without it nobody ever stopped a study.
+//! Stops of studies. Their table is not part of the layout: the first stop creates it. If the table
+//! is absent, no study was ever stopped.
 
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
 
@@ -6,7 +7,7 @@ use super::failure::Failure;
 use super::rows::signed;
 use crate::{Stop, StudyKey};
 
-/// Times are milliseconds since 1970. Programs that know nothing of it leave it alone.
+/// Times are in milliseconds since 1970. Programs without support for the table ignore it.
 pub(super) const TABLE: &str = "
 CREATE TABLE IF NOT EXISTS stops (
     study INTEGER NOT NULL REFERENCES studies (id),
@@ -17,13 +18,13 @@ CREATE TABLE IF NOT EXISTS stops (
 ) STRICT, WITHOUT ROWID
 ";
 
-/// Returns true if somebody ever stopped a study of this file.
+/// Returns true if the table exists.
 pub(super) fn is_there(connection: &Connection) -> Result<bool, Failure> {
     let sql = "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'stops'";
     Ok(connection.prepare_cached(sql)?.exists([])?)
 }
 
-/// The last stop of a study.
+/// Returns the last stop of a study.
 pub(super) fn last(tx: &Transaction<'_>, study: StudyKey) -> Result<Option<Stop>, Failure> {
     if !is_there(tx)? {
         return Ok(None);

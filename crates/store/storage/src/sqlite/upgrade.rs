@@ -1,4 +1,4 @@
-//! Bringing a file of an older version up to date.
+//! Upgrading a file of an older version.
 
 use std::path::{Path, PathBuf};
 
@@ -12,17 +12,20 @@ use crate::{Mode, StorageError};
 /// The result of an upgrade.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UpgradeReport {
-    /// The version that was found.
+    /// The version found.
     pub from: i64,
-    /// The version now: this program's.
+    /// The version after the upgrade, which is this program's.
     pub to: i64,
-    /// The copy of the file as it was; `None` if there was nothing to do, and for a database of a server.
+    /// The copy of the original file; `None` if there was nothing to do, and for a PostgreSQL
+    /// database.
     pub backup: Option<PathBuf>,
 }
 
-/// Brings a file of an older version up to date, version by version, each step one transaction. Before the first, a copy
-/// is made beside it: `FILE.v1-backup`, or with a number behind it if there is one already. A step that fails leaves the
-/// file at the version before it, and the upgrade can be called again.
+/// Upgrades a file of an older version, one version at a time, each step in one transaction.
+///
+/// Before the first step, a copy is made beside the file: `FILE.v1-backup`, with a number appended
+/// if that name exists. A failing step leaves the file at the previous version, and the upgrade can
+/// be called again.
 ///
 /// # Errors
 /// [`StorageError::Absent`], [`StorageError::NotAStorage`]; [`StorageError::Version`] if the file is newer than this
@@ -37,7 +40,7 @@ fn upgrade_by(path: &Path, steps: &[&str]) -> Result<UpgradeReport, StorageError
 }
 
 fn run(file: &File, steps: &[&str]) -> Result<UpgradeReport, Failure> {
-    // A file that is not ours is not to be touched, and one that needs nothing may be read-only.
+    // Never modify a file of another program. An up-to-date file may be read-only.
     let from = match file.open_for_inspection()?.1 {
         Content::Ours(version) => version,
         other => return Err(fedbo_database::Failure::NotOurs(other).into()),
@@ -50,7 +53,7 @@ fn run(file: &File, steps: &[&str]) -> Result<UpgradeReport, Failure> {
         return Ok(UpgradeReport { from, to, backup: None });
     }
     let connection = file.open_any_for_writing(Mode::Existing)?;
-    // A step may rebuild a table; its references are checked before it is committed.
+    // A step may rebuild a table, so references are checked only before its commit.
     connection.pragma_update(None, "foreign_keys", false)?;
     let backup = back_up(&connection, file, from)?;
     for (version, step) in (1..).zip(steps).skip_while(|(version, _)| *version <= from) {
@@ -59,7 +62,7 @@ fn run(file: &File, steps: &[&str]) -> Result<UpgradeReport, Failure> {
     Ok(UpgradeReport { from, to, backup })
 }
 
-/// One step, which leads to `version`; nothing if the file is there already.
+/// Runs the step that leads to `version`; does nothing if the file already has it.
 fn take_step(connection: &Connection, version: i64, step: &str) -> Result<(), Failure> {
     let tx = begin(connection, TransactionBehavior::Immediate)?;
     if pragma(&tx, "user_version")? >= version {
@@ -67,15 +70,16 @@ fn take_step(connection: &Connection, version: i64, step: &str) -> Result<(), Fa
     }
     tx.execute_batch(step)?;
     if tx.prepare("PRAGMA foreign_key_check")?.exists([])? {
-        let what = format!("after the step to version {version} rows refer to what is not there");
+        let what = format!("after the step to version {version}, rows refer to missing rows");
         return Err(Failure::contradiction(what));
     }
     tx.pragma_update(None, "user_version", version)?;
     Ok(tx.commit()?)
 }
 
-/// Copies the file beside itself, with its permissions; the copy is whole and on the disk when it gets its name. None where another upgrade
-/// has begun by then, which made one.
+/// Copies the file beside itself, with its permissions. The copy is complete and durable before it
+/// gets its name. Returns `None` if another upgrade has already started, because that one made a
+/// copy.
 fn back_up(connection: &Connection, file: &File, version: i64) -> Result<Option<PathBuf>, Failure> {
     let original = file.absolute();
     let part = beside(original, &format!(".v{version}-backup.part"));
@@ -83,15 +87,15 @@ fn back_up(connection: &Connection, file: &File, version: i64) -> Result<Option<
         place: part.display().to_string(),
         message: format!("the copy before the upgrade: {error}"),
     };
-    // Two upgrades at once take turns: neither writes the other's copy, nor takes its name.
+    // Concurrent upgrades take turns, so that neither writes to the other's copy or takes its name.
     let other = file.open_any_for_writing(Mode::Existing)?;
     let turn = begin(&other, TransactionBehavior::Immediate)?;
     if pragma(&turn, "user_version")? != version {
         return Ok(None);
     }
     let copy = || -> Result<PathBuf, Failure> {
-        let _ = std::fs::remove_file(&part); // of a process that was killed
-        // SQLite takes an empty file for the copy, and does not sync it.
+        let _ = std::fs::remove_file(&part); // left by a killed process
+        // SQLite accepts an existing empty file as the target, and does not sync it.
         private().write(true).create_new(true).open(&part).map_err(refused)?;
         connection.execute("VACUUM INTO ?", [uri(&part)])?;
         let placed = std::fs::metadata(original)
@@ -108,7 +112,7 @@ fn back_up(connection: &Connection, file: &File, version: i64) -> Result<Option<
     copy().map(Some).inspect_err(|_| drop(std::fs::remove_file(&part)))
 }
 
-/// The first name for a copy of this version that is free.
+/// Returns the first unused name for a copy of this version.
 fn free_name(path: &Path, version: i64) -> PathBuf {
     let named = |number: u64| match number {
         1 => beside(path, &format!(".v{version}-backup")),
@@ -147,7 +151,7 @@ mod tests {
     fn an_old_file_goes_through_all_steps_and_leaves_a_copy() {
         let (folder, path) = fixture();
         let permissions = std::fs::metadata(&path).unwrap().permissions();
-        // What a killed upgrade left is not taken for a copy.
+        // The remains of a killed upgrade are not mistaken for a copy.
         std::fs::write(beside(&path, ".v2-backup.part"), "half of it").unwrap();
         let steps = [FORMAT.steps, &[NOTES, LABELS]].concat();
         let backup = beside(&path.canonicalize().unwrap(), ".v2-backup");
@@ -156,12 +160,13 @@ mod tests {
         assert_eq!(report, expected);
         assert_eq!(look::<String>(&path, "SELECT note FROM studies"), "none");
         assert_eq!(look::<String>(&path, "SELECT label FROM labels"), "old");
-        // The copy is a storage of the old version, for those who may read the file, and nothing else lies about.
+        // The copy is a storage of the old version with the file's permissions, and no other files
+        // are left.
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2);
         assert_eq!(std::fs::metadata(&backup).unwrap().permissions(), permissions);
         let copy = SqliteStorage::open(&backup, Mode::Existing).unwrap();
         assert_eq!(copy.studies().unwrap()[0].name, "old");
-        // What is up to date stays, also if it may only be read.
+        // An up-to-date file is left alone, even if it is read-only.
         let again = upgrade_by(&path, &steps).unwrap();
         assert_eq!((again.from, again.backup), (4, None));
     }
@@ -175,7 +180,7 @@ mod tests {
         assert_eq!(look::<i64>(&path, "PRAGMA user_version"), 3);
         let halfway = "SELECT count(*) FROM sqlite_schema WHERE name = 'halfway'";
         assert_eq!(look::<i64>(&path, halfway), 0);
-        // Once the step is mended it goes on from there, with a copy of its own.
+        // Once the step is fixed, the upgrade continues from there with a new copy.
         let steps = [FORMAT.steps, &[NOTES, LABELS]].concat();
         let report = upgrade_by(&path, &steps).unwrap();
         assert_eq!((report.from, report.to), (3, 4));
@@ -209,14 +214,14 @@ mod tests {
         let opened = SqliteStorage::open(&path, Mode::Create).unwrap_err();
         for error in [opened, upgrade(&path).unwrap_err()] {
             let expected = format!(
-                "{}: its layout has version 3, this program reads 2; a newer fedbo wrote it, use that one",
+                "{}: its layout has version 3, this program reads 2; use the newer fedbo that wrote it",
                 path.display()
             );
             assert_eq!(error.to_string(), expected);
         }
     }
 
-    /// A program that has the file open while another upgrades it writes nothing in the old layout.
+    /// A program that has the file open during an upgrade writes nothing in the old layout.
     #[test]
     fn an_open_handle_notices_an_upgrade() {
         let (_folder, path) = fixture();
@@ -228,7 +233,7 @@ mod tests {
         assert!(matches!(write, Err(StorageError::Version { found: 3, .. })));
     }
 
-    /// A file as the first version wrote it: a trial with a value, one that failed, one that waits.
+    /// A file written by the first version: a trial with a value, a failed one, and a waiting one.
     #[test]
     fn a_file_of_version_1_keeps_its_trials_and_takes_reports() {
         use crate::{Report, TellAuthority, Told, Worker, verify};

@@ -1,4 +1,5 @@
-//! The verification of a file: SQLite's own checks, the layout, and the invariants of studies and trials.
+//! Verification of a file: SQLite's own checks, the layout, and the invariants of studies and
+//! trials.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -19,20 +20,20 @@ use crate::{Mode, Process, StorageError};
 pub struct VerifyReport {
     /// Version of the layout.
     pub version: i64,
-    /// Number of studies that could be read.
+    /// Number of readable studies.
     pub n_studies: u64,
-    /// Number of trials that could be read.
+    /// Number of readable trials.
     pub n_trials: u64,
-    /// All that is wrong; empty if the file is sound.
+    /// All problems; empty if the file is sound.
     pub problems: Vec<Problem>,
 }
 
-/// Something that is wrong in a file.
+/// A problem found in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// Name of the study, if it concerns one.
+    /// Name of the affected study, if the problem concerns one.
     pub study: Option<String>,
-    /// Number of the trial, if it concerns one.
+    /// Number of the affected trial, if the problem concerns one.
     pub trial: Option<i64>,
     /// The problem, in words.
     pub message: String,
@@ -51,11 +52,13 @@ impl fmt::Display for Problem {
     }
 }
 
-/// Checks a file and lists all that is wrong in it. Reads only, of one moment, also while others work with the file.
+/// Checks a file and lists all problems. Reads a single snapshot and writes nothing; works while
+/// other processes use the file.
 ///
 /// # Errors
-/// [`StorageError::Absent`], [`StorageError::NotAStorage`] and [`StorageError::Version`] for a file that is no storage of
-/// this version; [`StorageError::Read`] if the system refuses it. Damage is no error, it stands in the report.
+/// [`StorageError::Absent`], [`StorageError::NotAStorage`] and [`StorageError::Version`] if the
+/// file is not a storage of this version; [`StorageError::Read`] if the system refuses it. Damage
+/// is reported, not returned as an error.
 pub fn verify(path: &Path) -> Result<VerifyReport, StorageError> {
     let (file, _) = super::locate(path, Mode::Existing)?;
     let mut findings = Findings::default();
@@ -91,11 +94,11 @@ impl Findings {
         });
     }
 
-    /// Turns damage into a finding; what else keeps a file from being read stays a failure.
+    /// Turns damage into a finding; other failures are returned.
     fn record_damage(&mut self, result: Result<(), Failure>) -> Result<(), Failure> {
         match result {
             Err(failure) if failure.is_damage() => {
-                self.add(None, None, format!("it cannot be read to its end: {failure}"));
+                self.add(None, None, format!("it cannot be read completely: {failure}"));
                 Ok(())
             }
             result => result,
@@ -111,7 +114,7 @@ impl Findings {
         Ok(tx.commit()?)
     }
 
-    /// SQLite's own checks.
+    /// Runs SQLite's own checks.
     fn sqlite(&mut self, connection: &Connection) -> Result<(), Failure> {
         for message in integrity_problems(connection)? {
             self.add(None, None, message);
@@ -119,7 +122,8 @@ impl Findings {
         Ok(())
     }
 
-    /// Tables and indexes are those of the steps; those of stops and outcomes may stand beside them.
+    /// Checks that tables and indexes match the layout; the tables of stops and outcomes may exist
+    /// in addition.
     fn layout(&mut self, connection: &Connection) -> Result<(), Failure> {
         for message in
             FORMAT.layout_problems_beside(connection, &[stops::TABLE, outcomes::TABLE])?
@@ -150,7 +154,7 @@ impl Findings {
         while let Some(row) = rows.next()? {
             let (study, number): (i64, i64) = (row.get(0)?, row.get(1)?);
             let message = format!(
-                "there are reports of trial {number} of the study with key {study}, which is not there"
+                "there are reports of trial {number} of the study with key {study}, which is missing"
             );
             self.add(None, None, message);
         }
@@ -160,13 +164,13 @@ impl Findings {
         let mut rows = statement.query([])?;
         while let Some(row) = rows.next()? {
             let study: i64 = row.get(0)?;
-            let message = format!("there are trials of a study that is not there (key {study})");
+            let message = format!("there are trials of a missing study (key {study})");
             self.add(None, None, message);
         }
         Ok(())
     }
 
-    /// Places of stops are 1, 2, … in each study.
+    /// Checks that the stops of each study are numbered 1, 2, ….
     fn stops(&mut self, connection: &Connection) -> Result<(), Failure> {
         if !stops::is_there(connection)? {
             return Ok(());
@@ -174,7 +178,7 @@ impl Findings {
         let sql =
             "SELECT study FROM stops GROUP BY study HAVING min(seq) <> 1 OR max(seq) <> count(*)";
         let Ok(mut statement) = connection.prepare(sql) else {
-            return Ok(()); // a table of another kind, which was found already
+            return Ok(()); // a different table, which was already reported
         };
         let mut rows = statement.query([])?;
         while let Some(row) = rows.next()? {
@@ -185,7 +189,8 @@ impl Findings {
         Ok(())
     }
 
-    /// Further numbers belong to trials that are complete, are finite, and have the places 1, 2, … there.
+    /// Checks that further numbers are finite, belong to complete trials, and have the positions 1,
+    /// 2, ….
     fn outcomes(&mut self, connection: &Connection) -> Result<(), Failure> {
         if !outcomes::is_there(connection)? {
             return Ok(());
@@ -196,7 +201,7 @@ impl Findings {
              FROM outcomes AS o LEFT JOIN trials AS t ON t.study = o.study AND t.number = o.number
              GROUP BY o.study, o.number";
         let Ok(mut statement) = connection.prepare(sql) else {
-            return Ok(()); // a table of another kind, which was found already
+            return Ok(()); // a different table, which was already reported
         };
         let mut rows = statement.query([])?;
         while let Some(row) = rows.next()? {
@@ -206,7 +211,7 @@ impl Findings {
                 self.add(None, None, format!("{of} are not finite numbers at the places 1, 2, …"));
             }
             if row.get(3)? {
-                self.add(None, None, format!("{of} stand beside no final value"));
+                self.add(None, None, format!("{of} are stored without a final value"));
             }
         }
         Ok(())
@@ -227,7 +232,7 @@ impl Findings {
                 };
                 self.add(Some(name), None, message);
             } else if number < next {
-                self.add(Some(name), Some(number), "its number is there twice");
+                self.add(Some(name), Some(number), "its number occurs twice");
             }
             next = next.max(number.saturating_add(1));
             for message in problems_of(row) {
@@ -244,14 +249,15 @@ impl Findings {
         Ok(())
     }
 
-    /// Places in the order of telling are 1, 2, … without gaps.
+    /// Checks that the positions in the order of telling are 1, 2, … without gaps.
     fn order_of_telling(&mut self, name: &str, mut told: Vec<(i64, i64)>) {
         told.sort_unstable();
         let mut seen = HashSet::new();
         let mut next = 1;
         for (seq, number) in told {
             if !seen.insert(seq) {
-                let message = format!("its place {seq} in the order of telling is another's too");
+                let message =
+                    format!("its place {seq} in the order of telling is also another trial's");
                 self.add(Some(name), Some(number), message);
             } else if seq != next {
                 let message =
@@ -263,7 +269,8 @@ impl Findings {
     }
 }
 
-/// Returns what is wrong with one trial by itself. Columns are read one by one: any of them may be damaged.
+/// Returns the problems of one trial. Reads the columns one by one, since any of them may be
+/// damaged.
 fn problems_of(row: &Row<'_>) -> Vec<String> {
     let mut problems = Vec::new();
     let mut demand = |holds: bool, message: &str| {
@@ -279,22 +286,22 @@ fn problems_of(row: &Row<'_>) -> Vec<String> {
     demand(read::<String>(row, "source").is_some(), "it has no source");
     demand(
         read::<f64>(row, "ask_seconds").is_some_and(f64::is_finite),
-        "the time of its proposal is no number",
+        "the time of its proposal is not a number",
     );
     demand(read::<i64>(row, "asked_at_ms").is_some(), "it lacks the time when it was asked for");
     let attempts: Option<u32> = read(row, "attempts");
-    demand(attempts.is_some(), "the number of its attempts is none");
+    demand(attempts.is_some(), "its number of attempts is invalid");
 
     let (is_told, is_held) = (is_set(row, "told_seq"), is_set(row, "holder"));
     let (has_value, has_failure) = (is_set(row, "value"), is_set(row, "failure_kind"));
     let was_stopped = is_set(row, "stopped_epoch");
-    demand(is_set(row, "stopped_because") == was_stopped, "its stop lacks an epoch or its grounds");
+    demand(is_set(row, "stopped_because") == was_stopped, "its stop lacks an epoch or a reason");
     demand(!was_stopped || (is_told && has_value), "it was stopped without a value");
     demand(is_set(row, "failure_message") == has_failure, "its failure lacks a kind or a message");
     if is_told {
         demand(has_value != has_failure, "it has ended without exactly one outcome");
         demand(read::<i64>(row, "told_at_ms").is_some(), "it lacks the time when it was told");
-        demand(!is_held, "it has ended and is held");
+        demand(!is_held, "it has ended but has a holder");
     } else {
         demand(
             !has_value && !has_failure && !is_set(row, "told_at_ms"),
@@ -314,7 +321,7 @@ fn problems_of(row: &Row<'_>) -> Vec<String> {
         );
         demand(
             is_set(row, "started_at_ms") && attempts.is_some_and(|attempts| attempts > 0),
-            "it runs, but was never begun",
+            "it is running, but was never started",
         );
         let process: Option<String> = read(row, "holder_process");
         demand(
@@ -326,12 +333,12 @@ fn problems_of(row: &Row<'_>) -> Vec<String> {
             !is_set(row, "holder_process") && !is_set(row, "until_ms"),
             "it has a lease, but no holder",
         );
-        demand(is_told || !is_set(row, "started_at_ms"), "it was begun, but has no holder");
+        demand(is_told || !is_set(row, "started_at_ms"), "it was started, but has no holder");
     }
     problems
 }
 
-/// Returns what is wrong with the reports of a trial.
+/// Returns the problems of a trial's reports.
 fn problems_of_reports(
     connection: &Connection,
     study: i64,
@@ -349,21 +356,21 @@ fn problems_of_reports(
         let value = read::<f64>(row, "value").filter(|value| value.is_finite());
         last = epoch.zip(value);
         if last.is_none() {
-            problems.push("a report of it is no epoch with a finite value");
+            problems.push("it has a report without an epoch or a finite value");
         }
     }
     if last.is_some() && !is_set(trial, "told_seq") && !is_set(trial, "holder") {
-        problems.push("it has reports, but nobody evaluates it");
+        problems.push("it has reports, but no holder");
     }
     let (epoch, value) = (read::<u32>(trial, "stopped_epoch"), read::<f64>(trial, "value"));
     let bits = |(epoch, value): (u32, f64)| (epoch, value.to_bits());
     if is_set(trial, "stopped_epoch") && epoch.zip(value).map(bits) != last.map(bits) {
-        problems.push("it was stopped elsewhere than at its last report");
+        problems.push("it was not stopped at its last report");
     }
     Ok(problems)
 }
 
-/// A column's value; `None` if it has none or one of another type.
+/// Returns a column's value; `None` if it is null or has another type.
 fn read<T: FromSql>(row: &Row<'_>, column: &str) -> Option<T> {
     row.get(column).ok()
 }

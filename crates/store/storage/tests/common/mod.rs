@@ -1,4 +1,6 @@
-//! The common parts of tests that kill processes: a worker that says what was acknowledged, and the check that it is there.
+//! Common parts of tests that kill processes: a worker that prints acknowledged trials, and the
+//! check that they are stored.
+#![expect(clippy::unwrap_used, reason = "helpers of tests, where a panic is a failure")]
 #![allow(dead_code, unreachable_pub, reason = "each test binary uses a part of it")]
 
 use std::collections::BTreeMap;
@@ -12,7 +14,7 @@ use fedbo_storage::{
 };
 use fedbo_testkit::again;
 
-/// A value that no other trial has, with all its bits in use.
+/// Returns a value unique to a trial, with a full mantissa.
 pub fn value(number: u64) -> f64 {
     (f64::from(u32::try_from(number).unwrap()) + 0.1).sin()
 }
@@ -31,7 +33,7 @@ pub fn new_trial(limit: u64, holder: Option<&Worker>) -> NewTrial {
     }
 }
 
-/// Works as a study's worker does until `stop`, and says each trial that was acknowledged.
+/// Works like a study's worker until `stop`, and passes each acknowledged trial to `acknowledged`.
 pub fn work(
     storage: &dyn Storage,
     limit: u64,
@@ -61,14 +63,14 @@ pub fn work(
     }
 }
 
-/// Trials from this number on, which have ended elsewhere.
+/// Returns trials from this number on that have ended elsewhere.
 pub fn batch(first: u64, n_trials: u64) -> Vec<(NewTrial, Told)> {
     let by_hand = Worker::by_hand();
     let numbers = first..first + n_trials;
     numbers.map(|n| (new_trial(u64::MAX, Some(&by_hand)), Told::Value(value(n)))).collect()
 }
 
-/// The part of the process that is killed: works at the place that it was given, if any.
+/// The part of the process that is killed: works on the given place, if any.
 pub fn child<S: Storage>(open: impl FnOnce(&str) -> S) {
     let Some(given) = again::given() else { return };
     let (limit, place) = given.split_once(' ').unwrap();
@@ -77,19 +79,20 @@ pub fn child<S: Storage>(open: impl FnOnce(&str) -> S) {
     });
 }
 
-/// Starts such a process, which ends when there are so many trials.
+/// Starts a worker process, which ends when the study has `limit` trials.
 pub fn start(place: &str, limit: u64) -> Child {
     again::start("child", &format!("{limit} {place}"))
 }
 
-/// Trials that a process has acknowledged, once it has ended.
+/// Waits for a process to end; returns the trials that it has acknowledged.
 pub fn acknowledged(child: &mut Child) -> Vec<u64> {
     let numbers = again::said(child, "told ").map(|number| number.parse().unwrap()).collect();
     child.wait().unwrap();
     numbers
 }
 
-/// Every acknowledged trial is there once, with its bits; numbers and places in telling have no gaps. Returns the trials.
+/// Checks that every acknowledged trial is stored once and bitwise, and that numbers and positions
+/// in the order of telling have no gaps. Returns the trials.
 pub fn check(storage: &dyn Storage, acknowledged: &[u64]) -> Vec<Trial> {
     let study = storage.create("study", "{}").unwrap().key;
     let trials = storage.trials(study).unwrap();

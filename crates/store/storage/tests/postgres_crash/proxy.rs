@@ -1,4 +1,4 @@
-//! A socket between a client and a server that cuts their connection at a commit.
+//! A proxy socket between a client and a server that cuts their connection at a commit.
 
 use std::io::{Read as _, Write as _};
 use std::net::Shutdown;
@@ -9,15 +9,15 @@ use std::sync::{Arc, Mutex};
 /// The moment of the cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cut {
-    /// The server never sees the commit.
+    /// Cuts before the server sees the commit.
     BeforeCommit,
-    /// The server gets the commit and the end of the connection at once.
+    /// The server receives the commit and the end of the connection together.
     WithCommit,
-    /// The server has committed, and its answer is lost.
+    /// The server has committed, but its answer is lost.
     BeforeAnswer,
 }
 
-/// The bytes that a client sends to commit: a message Q with its length and the text.
+/// The bytes of a client's commit: a `Q` message with its length and text.
 const COMMIT: &[u8] = b"Q\0\0\0\x0bCOMMIT\0";
 
 #[derive(Default)]
@@ -33,13 +33,13 @@ pub(crate) struct Proxy {
 }
 
 impl Proxy {
-    /// Stands before the server with this socket.
+    /// Starts a proxy for the server with this socket.
     pub(crate) fn start(server: PathBuf) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let listener = UnixListener::bind(folder.path().join(".s.PGSQL.5432")).unwrap();
         let state = Arc::new(Mutex::new(State::default()));
         let shared = Arc::clone(&state);
-        // Ends with the process: nothing else ends an accept.
+        // Ends with the process: nothing else interrupts `accept`.
         std::thread::spawn(move || {
             for client in listener.incoming() {
                 let client = client.unwrap();
@@ -55,19 +55,19 @@ impl Proxy {
         Self { folder, state }
     }
 
-    /// The address of the same database through this.
+    /// Returns the address of the same database through the proxy.
     pub(crate) fn url_of(&self, url: &str) -> String {
         let (_, database) = url.rsplit_once('/').unwrap();
         let folder = self.folder.path().display().to_string().replace('/', "%2F");
         format!("postgresql://fedbo@{folder}/{database}")
     }
 
-    /// Cuts at the next commit, once.
+    /// Cuts the connection at the next commit, once.
     pub(crate) fn cut_next(&self, cut: Cut) {
         self.state.lock().unwrap().next = Some(cut);
     }
 
-    /// Once it has cut, every new connection ends as it begins.
+    /// After a cut, closes every new connection immediately.
     pub(crate) fn refuse_after_cut(&self) {
         self.state.lock().unwrap().refuses_after_cut = true;
     }
@@ -93,7 +93,7 @@ fn connect(client: UnixStream, server: &Path, state: &Arc<Mutex<State>>) {
     });
 }
 
-/// The cut that is due, if it is of this kind; it is made now, and no other is due.
+/// Takes the pending cut if it matches; then no cut is pending.
 fn take(state: &Mutex<State>, is_of_kind: impl Fn(Cut) -> bool) -> Option<Cut> {
     let mut state = state.lock().unwrap();
     let cut = state.next.take_if(|cut| is_of_kind(*cut));
@@ -105,7 +105,7 @@ fn shut(stream: &UnixStream) {
     let _ = stream.shutdown(Shutdown::Both);
 }
 
-/// From the client to the server. The client waits for each answer, so a commit comes alone.
+/// Forwards requests to the server. The client waits for each answer, so a commit arrives alone.
 fn requests(mut client: UnixStream, mut server: UnixStream, state: &Mutex<State>) {
     let mut buffer = [0; 8192];
     while let Ok(n) = client.read(&mut buffer) {
@@ -127,7 +127,7 @@ fn requests(mut client: UnixStream, mut server: UnixStream, state: &Mutex<State>
     shut(&server);
 }
 
-/// From the server to the client. An answer that is to be lost is the one that says that a commit is done.
+/// Forwards answers to the client. The answer to drop is the one that confirms a commit.
 fn answers(mut server: UnixStream, mut client: UnixStream, state: &Mutex<State>) {
     let mut buffer = [0; 8192];
     while let Ok(n) = server.read(&mut buffer) {

@@ -1,4 +1,4 @@
-//! Asynchronous successive halving without pauses: at each rung, those below the best share stop.
+//! Asynchronous successive halving without pauses: at each rung, trials below the best share stop.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,20 +8,21 @@ use super::{
 };
 use crate::StrategyError;
 
-/// The options of `asha`: its rungs.
+/// Options of `asha`: its rungs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AshaOptions {
-    /// η: one trial of so many goes on at a rung; at least 2.
+    /// η: one in η trials continues at a rung; at least 2.
     #[serde(deserialize_with = "whole::<2, _>")]
     pub reduction: u32,
-    /// r_0: the epoch of the first rung, at least 1.
+    /// r_0: epoch of the first rung, at least 1.
     #[serde(deserialize_with = "whole::<1, _>")]
     pub first_rung: u32,
 }
 
 impl AshaOptions {
-    /// η = 3, as the authors of Hyperband recommend (Li et al. 2017), and the first rung after one epoch, of whatever trainings.
+    /// Defaults: η = 3, as the authors of Hyperband recommend (Li et al. 2017), and the first rung
+    /// after one epoch, independent of the number of epochs.
     pub fn for_epochs(_epochs: u32) -> Self {
         Self { reduction: 3, first_rung: 1 }
     }
@@ -35,13 +36,16 @@ impl StoppingOptions for AshaOptions {
     }
 }
 
-/// Asynchronous successive halving (ASHA; Li, Jamieson et al. 2020, Algorithm 2), the variant that stops:
+/// Asynchronous successive halving (ASHA; Li, Jamieson et al. 2020, Algorithm 2), in the variant
+/// that stops trials:
 ///
-/// rungs r_k = r_0 ηᵏ < N;   a trial goes on at r_k iff fewer than max(1, ⌊m/η⌋) of the m that reached it so far are better.
+/// rungs r_k = r_0 ηᵏ < N;   a trial continues at r_k iff fewer than max(1, ⌊m/η⌋) of the m that
+/// reached it so far are better.
 ///
-/// m counts the trial itself; ties go on. Nobody waits at a rung: the paper's algorithm *pauses* a trial there and resumes it
-/// when later ones have made it one of the best ⌊m/η⌋, for which a program must be able to go on from where it was. Here it is
-/// decided at once and for good, so the first at a rung goes on whatever its value, and one that was best of few goes on
+/// m includes the trial itself; ties continue. No trial waits at a rung. The paper's algorithm
+/// *pauses* a trial there and resumes it once later trials have made it one of the best ⌊m/η⌋,
+/// which requires programs that can resume. Here the decision is immediate and final. The first
+/// trial at a rung therefore continues whatever its value, and one that was best of few continues
 /// where it would have waited. Cost O(m) a rung.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AshaRule {
@@ -50,7 +54,7 @@ pub struct AshaRule {
 }
 
 impl AshaRule {
-    /// A rule with these rungs for trainings of N = `n_epochs` epochs.
+    /// Creates the rule with these rungs for trainings of N = `n_epochs` epochs.
     ///
     /// # Errors
     /// If η is below 2, or r_0 or N is 0.
@@ -63,7 +67,7 @@ impl AshaRule {
         Ok(Self { reduction, rungs: rungs.take_while(|rung| *rung < n_epochs).collect() })
     }
 
-    /// The epochs at which trials are compared, ascending, all below N.
+    /// Epochs at which trials are compared, ascending, all below N.
     pub fn rungs(&self) -> &[usize] {
         &self.rungs
     }
@@ -74,7 +78,7 @@ impl StoppingRule for AshaRule {
         self.judge_since(trial.curve.n_epochs() - 1, trial, others)
     }
 
-    /// Compares the trial at its newest epoch if it has come to a rung since `before`.
+    /// Compares the trial at its newest epoch if it has reached a rung since `before`.
     fn judge_since(&self, before: usize, trial: &TrainedTrial, others: &[TrainedTrial]) -> Verdict {
         let epoch = trial.curve.n_epochs();
         let is_due = |rung: &usize| (before + 1..=epoch).contains(rung);
@@ -86,8 +90,8 @@ impl StoppingRule for AshaRule {
     }
 }
 
-/// The verdict on a trial at a rung, its newest epoch: it continues if it is among the best share 1/η of those that
-/// reached the rung. See [`AshaRule`].
+/// Decides about a trial at a rung, its newest epoch: it continues if it is among the best share
+/// 1/η of the trials that reached the rung. See [`AshaRule`].
 pub(super) fn halve<'a>(
     reduction: usize,
     trial: &TrainedTrial,

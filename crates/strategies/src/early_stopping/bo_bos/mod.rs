@@ -19,10 +19,11 @@ pub use options::BoBosOptions;
 pub use rule::{BosAnswer, BosProblem, BosRule, EpochRules};
 pub use settings::{Average, BosSettings, CurveBelief, Grid, IncumbentMargin, ValueBounds};
 
-/// BO-BOS (thesis Algorithm 4.1): proposals are those of [`EpochGpUcb`]; each trial has a [`BosRule`], solved after its first N₀
-/// epochs.
+/// BO-BOS (thesis Algorithm 4.1): proposals are those of [`EpochGpUcb`]; each trial has a
+/// [`BosRule`], solved after its first N₀ epochs.
 ///
-/// The incumbent y*_{t−1} is the best value at which a trial ended: of the whole training, or where it was stopped (y_t = y_{t,n_t}).
+/// The incumbent y*_{t−1} is the best last value of a trial: that of the complete training, or that
+/// at which it was stopped (y_t = y_{t,n_t}).
 #[derive(Clone, Debug)]
 pub struct BoBos {
     strategy: EpochGpUcb,
@@ -31,7 +32,7 @@ pub struct BoBos {
 }
 
 impl BoBos {
-    /// Without observations; `seed` feeds hyperparameter fits.
+    /// Creates BO-BOS without observations; `seed` feeds hyperparameter fits.
     ///
     /// # Errors
     /// If a setting is out of range.
@@ -54,15 +55,15 @@ impl BoBos {
     /// Proposes a query; see [`EpochGpUcb::ask`].
     ///
     /// # Errors
-    /// As there.
+    /// As [`EpochGpUcb::ask`].
     pub fn ask(&self, pending: &Points, stream: &mut Stream) -> Result<Proposal, StrategyError> {
         self.strategy.ask(pending, stream)
     }
 
-    /// Adds trials that have ended; see [`EpochGpUcb::tell`].
+    /// Adds finished trials; see [`EpochGpUcb::tell`].
     ///
     /// # Errors
-    /// As there.
+    /// As [`EpochGpUcb::tell`].
     pub fn tell(&mut self, observed: &[TrainedObservation]) -> Result<(), StrategyError> {
         self.strategy.tell(observed)?;
         for trial in observed {
@@ -74,8 +75,8 @@ impl BoBos {
         Ok(())
     }
 
-    /// The rule of the t-th proposed trial, from its first N₀ values; `None` before any trial has ended, and where
-    /// [`BosRule::solve`] finds none: the trial is then trained to the end.
+    /// Solves the rule of the t-th proposed trial from its first N₀ values. `None` before any trial
+    /// has finished, or if [`BosRule::solve`] finds no rule; the trial is then trained to the end.
     ///
     /// # Errors
     /// If the process of the curve cannot be fitted.
@@ -92,7 +93,7 @@ impl BoBos {
         self.rule_within(self.settings.bounds(), unit, curve, t, stream)
     }
 
-    /// The same with other bounds of values than the settings'.
+    /// Like [`BoBos::rule`], with other bounds of values than in the settings.
     ///
     /// # Errors
     /// As [`BoBos::rule`].
@@ -116,28 +117,30 @@ impl BoBos {
         BosRule::solve(&settings, &problem, stream)
     }
 
-    /// The settings by which trials are stopped.
+    /// Settings for stopping trials.
     pub fn settings(&self) -> &BosSettings {
         &self.settings
     }
 
-    /// y*: the best value at which a trial ended.
+    /// y*: the best last value of a trial.
     pub fn incumbent(&self) -> Option<f64> {
         self.incumbent
     }
 
-    /// Its model, over z = [x, s(n)] with the strategy's scale s of epochs; see [`EpochScale`](super::EpochScale).
+    /// Model over z = [x, s(n)] with the strategy's scale s of epochs; see
+    /// [`EpochScale`](super::EpochScale).
     pub fn surrogate(&self) -> &Surrogate {
         self.strategy.surrogate()
     }
 }
 
-/// The expected final value of a training of N = `n_epochs` epochs that was stopped: the mean of f([x, N]) under the
-/// average of its curve's processes, within the bounds. `None` for a whole training, and where its values lie outside
-/// the bounds.
+/// Expected final value of a training of N = `n_epochs` epochs that was stopped.
 ///
-/// Told to the model at epoch N (see [`TrainedObservation`]), it keeps the model from proposing the same place again. The thesis tells
-/// what the trial reported, and no more.
+/// It is the mean of f([x, N]) under the average of its curve's processes, clamped to the bounds.
+/// `None` for a complete training, or if its values lie outside the bounds.
+///
+/// Passed to the model at epoch N (see [`TrainedObservation`]), it keeps the model from proposing
+/// the same place again. In the thesis the model gets only the reported values.
 ///
 /// # Errors
 /// If no process of the curve can be fitted.
@@ -160,8 +163,9 @@ pub fn expected_end(
 mod tests {
     use super::*;
 
-    /// Errors fall as 0.6 exp(−n/8) + 0.2 and are 0.201 at epoch 50; the mean of a trial that is stopped after 20 of them, where they
-    /// are 0.249, lies near. Accuracies and losses mirror each other.
+    /// Errors fall as 0.6 exp(−n/8) + 0.2 and are 0.201 at epoch 50. The expected end of a trial
+    /// that is stopped after 20 epochs, at 0.249, is close to this. Accuracies and losses mirror
+    /// each other.
     #[test]
     fn the_expected_end_lies_where_the_curve_goes() {
         let errors: Vec<f64> = (1..=20).map(|n| 0.6 * (-f64::from(n) / 8.0).exp() + 0.2).collect();

@@ -1,30 +1,33 @@
-//! Optimal stopping of one trial by backward induction on sampled paths (thesis Eq. (4.1), Algorithm 1.1; Müller et al. 2007).
+//! Optimal stopping of one trial by backward induction on sampled paths (thesis Eq. (4.1),
+//! Algorithm 1.1; Müller et al. 2007).
 
-/// The decision about a trial after an epoch.
+/// Decision about a trial after an epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// d₀: look at one more epoch.
+    /// d₀: observe one more epoch.
     Continue,
-    /// d₁: stop, and conclude that the whole training would not do better than the incumbent.
+    /// d₁: stop, and conclude that the complete training would not beat the incumbent.
     StopEarly,
-    /// d₂: stop looking, and conclude that it would. As the search is for the best, training goes on to the end.
+    /// d₂: stop observing, and conclude that it would. Training then continues to the end, as the
+    /// search is for the best value.
     RunToEnd,
 }
 
-/// The losses of an optimal stopping problem; all above 0, the first two may be infinite.
+/// Losses of an optimal stopping problem; all above 0, the first two may be infinite.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct StoppingLosses {
-    /// K₁: of concluding wrongly that a trial would not do better.
+    /// K₁: loss of wrongly concluding that a trial would not do better.
     pub wrong_stop: f64,
-    /// K₂: of concluding wrongly that it would.
+    /// K₂: loss of wrongly concluding that it would.
     pub wrong_continue: f64,
-    /// c: of each further epoch that is looked at.
+    /// c: loss of each additional observed epoch.
     pub epoch: f64,
 }
 
 impl StoppingLosses {
-    /// Expected losses of d₁ and d₂ where the trial does better with probability `p_better` (Eq. (4.3)). An infinite loss stays
-    /// infinite at probability 0, so the decision is never recommended.
+    /// Expected losses of d₁ and d₂ if the trial does better with probability `p_better` (Eq.
+    /// (4.3)). An infinite loss stays infinite at probability 0, so that decision is never
+    /// recommended.
     pub fn terminal(&self, p_better: f64) -> (f64, f64) {
         let expected = |loss: f64, p: f64| {
             if loss.is_infinite() { loss } else { loss * p }
@@ -33,10 +36,10 @@ impl StoppingLosses {
     }
 }
 
-/// Paths of a summary statistic, as cells epoch by epoch, with what each path comes to.
+/// Paths of a summary statistic as cells, epoch by epoch, with the outcome of each path.
 ///
-/// `cells` has the cells, below `n_cells`, of all paths at the first epoch, then those at the second, …; `better` says of each
-/// path whether the whole training does better than the incumbent.
+/// `cells` contains the cells, below `n_cells`, of all paths at the first epoch, then those at the
+/// second, …. `better` is true for each path on which the complete training beats the incumbent.
 #[derive(Clone, Copy, Debug)]
 pub struct CellPaths<'a> {
     /// E blocks of S cells.
@@ -47,31 +50,32 @@ pub struct CellPaths<'a> {
     pub n_cells: usize,
 }
 
-/// The solution for a cell that paths visit.
+/// The solution for a cell with paths.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CellRule {
-    /// The decision with the least expected loss.
+    /// Decision with the smallest expected loss.
     pub decision: Decision,
-    /// Number of paths that visit the cell.
+    /// Number of paths through the cell.
     pub n_paths: u32,
-    /// Share of them that do better than the incumbent.
+    /// Share of these paths that beat the incumbent.
     pub p_better: f64,
-    /// Expected losses of d₀ (none at the last epoch), d₁ and d₂.
+    /// Expected losses of d₀ (`None` at the last epoch), d₁ and d₂.
     pub losses: (Option<f64>, f64, f64),
 }
 
-/// The rule of every cell of every epoch; none where no path goes.
+/// The rule of every cell of every epoch; `None` for cells without paths.
 pub type DecisionTable = Vec<Vec<Option<CellRule>>>;
 
-/// The treatment of cells that few paths visit.
+/// Treatment of cells with few paths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SparseCells {
-    /// Like all others.
+    /// The same as for all others.
     Plain,
-    /// As in the authors' code: in a cell that at most so many paths visit the decision is to continue, and its loss 0 enters that
-    /// of the cells before it, which makes continuing there look cheaper than it is.
+    /// As in the authors' code: in a cell with at most `n_paths_max` paths the decision is to
+    /// continue, at loss 0. This loss enters that of earlier cells, where continuing looks cheaper
+    /// than it is.
     ContinueFree {
-        /// 30 there.
+        /// 30 in the authors' code.
         n_paths_max: u32,
     },
 }
@@ -81,12 +85,13 @@ pub enum SparseCells {
 /// ρ_E(m) = min(K₁ P(better | m), K₂ P(worse | m))
 /// ρ_n(m) = min(K₁ P(better | m), K₂ P(worse | m), c + mean of ρ_{n+1} over the cells that the paths through m reach next)
 ///
-/// A terminal decision is taken where it ties with continuing, and d₂ where it ties with d₁. Probabilities and means are those of
-/// the paths, so with all paths of a discrete problem, each as often as it is likely, and cells that tell histories apart the result
-/// is exact. Cost O(E S).
+/// Terminal decisions win ties with continuing, and d₂ wins ties with d₁. Probabilities and means
+/// are those of the paths. The result is therefore exact if the paths are all those of a discrete
+/// problem, in proportion to their probabilities, and cells distinguish histories. Cost O(E S).
 ///
 /// # Panics
-/// If the cells are not whole blocks of as many as there are flags, or one is `n_cells` or more.
+/// If the length of `cells` is not a multiple of the number of flags, or a cell is not below
+/// `n_cells`.
 pub fn solve(paths: CellPaths<'_>, losses: StoppingLosses, sparse: SparseCells) -> DecisionTable {
     let n_paths = paths.better.len();
     if n_paths == 0 {
@@ -122,7 +127,7 @@ pub fn solve(paths: CellPaths<'_>, losses: StoppingLosses, sparse: SparseCells) 
     table
 }
 
-/// The sums over the paths through one cell.
+/// Sums over the paths through one cell.
 #[derive(Clone, Copy, Default)]
 struct CellSums {
     n_paths: u32,
@@ -187,13 +192,14 @@ mod tests {
     const LOSSES: StoppingLosses =
         StoppingLosses { wrong_stop: 100.0, wrong_continue: 99.0, epoch: 1.0 };
 
-    /// A discrete problem: the training is good or not, and after each epoch one of `n_outcomes` signals is seen whose chances
-    /// depend on that. A history is the number that its signals spell.
+    /// A discrete problem: the training is good or bad, and each epoch emits one of `n_outcomes`
+    /// signals with probabilities that depend on this. A history is encoded as the number with its
+    /// signals as digits.
     struct Discrete {
         n_outcomes: usize,
         n_epochs: usize,
         p_good: f64,
-        /// Chances of each signal if the training is good, and if not.
+        /// Probabilities of each signal for a good and for a bad training.
         chances: [Vec<f64>; 2],
     }
 
@@ -201,7 +207,8 @@ mod tests {
         fn random(index: u64, n_outcomes: usize, n_epochs: usize) -> Self {
             let mut stream = Seed::new(5).stream(Purpose::Test, index, 0);
             let mut law = || {
-                // Multiples of 1/8, so that whole numbers of paths have exactly these chances.
+                // Multiples of 1/8, so that whole numbers of paths have exactly these
+                // probabilities.
                 let mut parts = vec![1_u32; n_outcomes];
                 for _ in n_outcomes..8 {
                     parts[stream.below(n_outcomes)] += 1;
@@ -212,14 +219,14 @@ mod tests {
             Self { n_outcomes, n_epochs, p_good: 0.25 * (1 + stream.below(3)) as f64, chances }
         }
 
-        /// Chance of a history together with good or bad.
+        /// Joint probability of a history and a good or bad training.
         fn joint(&self, history: &[usize], good: bool) -> f64 {
             let law = &self.chances[usize::from(!good)];
             let start = if good { self.p_good } else { 1.0 - self.p_good };
             history.iter().fold(start, |p, signal| p * law[*signal])
         }
 
-        /// ρ and the decisions of all continuations of a history, straight from (4.1).
+        /// Computes ρ and the decisions of all continuations of a history directly from (4.1).
         fn exact(
             &self,
             history: &mut Vec<usize>,
@@ -244,7 +251,7 @@ mod tests {
                 if goes_on < rho - 1e-9 {
                     (rho, decision) = (goes_on, Decision::Continue);
                 } else if goes_on < rho + 1e-9 {
-                    // A tie, which rounding decides: not compared.
+                    // Rounding decides a tie, so ties are not compared.
                     return rho.min(goes_on);
                 }
             }
@@ -254,7 +261,7 @@ mod tests {
             rho
         }
 
-        /// All histories as paths, each as often as it is likely.
+        /// All histories as paths, in proportion to their probabilities.
         fn paths(&self) -> (Vec<u16>, Vec<bool>) {
             let n_histories = self.n_outcomes.pow(u32::try_from(self.n_epochs).unwrap());
             let mut cells = vec![Vec::new(); self.n_epochs];
@@ -266,7 +273,7 @@ mod tests {
                     })
                     .collect();
                 for good in [true, false] {
-                    // Chances are multiples of 1/(4·8^E).
+                    // Probabilities are multiples of 1/(4·8^E).
                     let scale = 4.0 * 8_f64.powi(i32::try_from(self.n_epochs).unwrap());
                     let mut left = (self.joint(&history, good) * scale).round();
                     while left > 0.0 {
@@ -336,8 +343,8 @@ mod tests {
         }
     }
 
-    /// The higher the incumbent, the fewer paths do better: a cell that stops goes on stopping, one that runs to the end has not
-    /// stopped for a lower one.
+    /// The higher the incumbent, the fewer paths beat it: a cell that stops continues to stop, and
+    /// one that runs to the end did not stop for a lower incumbent.
     #[test]
     fn decisions_are_monotone_in_the_incumbent() {
         let mut stream = Seed::new(6).stream(Purpose::Test, 0, 0);
@@ -378,7 +385,7 @@ mod tests {
 
     #[test]
     fn sparse_cells_of_the_authors_continue_for_nothing() {
-        // One path of eleven goes to cell 1 at the second epoch; all do better.
+        // One path of eleven passes through cell 1 at the second epoch; all beat the incumbent.
         let cells = [vec![0; 11], [vec![1], vec![0; 10]].concat(), vec![0; 11]].concat();
         let paths = CellPaths { cells: &cells, better: &[true; 11], n_cells: 2 };
         let losses = StoppingLosses { wrong_continue: f64::INFINITY, ..LOSSES };

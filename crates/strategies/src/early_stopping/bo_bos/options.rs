@@ -1,4 +1,4 @@
-//! The options of BO-BOS.
+//! Options of BO-BOS.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,38 +6,40 @@ use super::{BosSettings, ValueBounds};
 use crate::early_stopping::options::{positive, whole};
 use crate::early_stopping::{OptionError, StoppingMethod, StoppingOptions};
 
-/// The options of `bo-bos`.
+/// Options of `bo-bos`.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BoBosOptions {
-    /// The lowest and the highest possible value; without it, a range somewhat wider than that of the values seen.
+    /// Lowest and highest possible value; if absent, a range somewhat wider than that of the
+    /// observed values.
     pub bounds: Option<ValueBounds>,
-    /// N₀: epochs that every trial is trained for.
+    /// N₀: number of epochs for which every trial is trained.
     #[serde(deserialize_with = "whole::<1, _>")]
     pub first_epochs: u32,
     /// κ ≥ 1 of condition C2: a trial is stopped at epoch n only if σ([x, N]) ≤ κ σ([x, n]).
     #[serde(deserialize_with = "positive")]
     pub stop_std_ratio: f64,
-    /// K_{1,1}: what it costs to stop a trial that would have been better.
+    /// K_{1,1}: loss of stopping a trial that would have been better.
     #[serde(deserialize_with = "positive")]
     pub wrong_stop_loss: f64,
-    /// The factor by which K_{1,t} is multiplied with each trial (thesis Theorem 4.2 wants it to grow; Fig. 4.1 compares 1/0.89, 1/0.95, 1/0.99
-    /// and 1).
+    /// Growth factor of K_{1,t} per trial (thesis Theorem 4.2 requires growth; Fig. 4.1 compares
+    /// 1/0.89, 1/0.95, 1/0.99 and 1).
     #[serde(deserialize_with = "positive")]
     pub wrong_stop_growth: f64,
-    /// K₂: what it costs to train a trial to the end that is worse.
+    /// K₂: loss of training a worse trial to the end.
     #[serde(deserialize_with = "positive")]
     pub wrong_continue_loss: f64,
-    /// c: what an epoch costs.
+    /// c: cost of an epoch.
     #[serde(deserialize_with = "positive")]
     pub epoch_cost: f64,
-    /// True if the model is told the expected end of a trial that was stopped, the mean of the predicted curves, as if it had been observed
-    /// at epoch N. Studies that were stored without this option were told it, and go on so.
+    /// True if the model gets the expected end of a stopped trial, the mean of the predicted
+    /// curves, as if it had been observed at epoch N. Studies stored without this option used it,
+    /// and continue to do so.
     #[serde(default = "of_stored_without")]
     pub expected_end: bool,
 }
 
-/// The option `expected_end` of a definition that was stored before there was one.
+/// The option `expected_end` of a stored definition from before the option existed.
 fn of_stored_without() -> bool {
     true
 }
@@ -60,7 +62,8 @@ impl BoBosOptions {
 }
 
 impl StoppingOptions for BoBosOptions {
-    /// A curve has one process, as in the thesis: the average over many processes stops more trials, better ones among them.
+    /// Uses one process per curve, as in the thesis: the average over many processes stops more
+    /// trials, including better ones.
     fn make(&self, epochs: u32) -> Result<StoppingMethod, OptionError> {
         let settings = BosSettings {
             options: *self,

@@ -1,4 +1,4 @@
-//! BO-BOS's rule of one trial: its stopping problem, solved after the first epochs.
+//! BO-BOS's rule for one trial: its stopping problem, solved after the first epochs.
 
 use fedbo_gp::{Continuation, DecayAverage, DecayProcess};
 use fedbo_streams::Stream;
@@ -7,37 +7,38 @@ use super::optimal_stopping::{CellPaths, CellRule, Decision, solve};
 use super::{Average, BosSettings, CurveBelief, Grid, LearningCurve, ValueBounds};
 use crate::StrategyError;
 
-/// The data from which a trial's rule is solved, beside the settings.
+/// Data for solving a trial's rule, in addition to the settings.
 #[derive(Clone, Debug)]
 pub struct BosProblem<'a> {
-    /// The trial's first N₀ values (more are not looked at), to be maximized.
+    /// The trial's first N₀ values (later ones are ignored), to be maximized.
     pub curve: &'a LearningCurve,
-    /// y*_{t−1}: the best value at which another trial ended, stopped ones included.
+    /// y*_{t−1}: the best last value of another trial, including stopped ones.
     pub incumbent: f64,
-    /// t: how many trials the strategy has proposed, this one included.
+    /// t: number of trials proposed by the strategy, including this one.
     pub t: u64,
     /// σ_{t−1}([x, n]) at n = 1, …, N.
     pub stds: &'a [f64],
 }
 
-/// The cells of one epoch, and what to do in each.
+/// The cells of one epoch, with the rule of each.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EpochRules {
     /// n.
     pub epoch: usize,
-    /// The lower end of the first cell.
+    /// Lower end of the first cell.
     pub low: f64,
-    /// The upper end of the last cell.
+    /// Upper end of the last cell.
     pub high: f64,
-    /// The rule of each cell, from small average errors to large ones; none where no path goes.
+    /// Rule of each cell, from small average errors to large ones; `None` for cells without paths.
     pub cells: Vec<Option<CellRule>>,
     /// C2: σ([x, N]) ≤ κ σ([x, n]).
     pub may_stop: bool,
 }
 
 impl EpochRules {
-    /// The rule of the cell that a statistic falls into, or of the nearest that paths visit; none below all of them: a trial that
-    /// does better than every path is not judged by the cells of worse ones.
+    /// The rule of the cell that contains a statistic, or of the nearest cell with paths. `None`
+    /// below all of them: a trial that does better than every path is not judged by the cells of
+    /// worse ones.
     fn at(&self, statistic: f64) -> Option<&CellRule> {
         let last = self.cells.len().checked_sub(1)?;
         let home = usize::from(cell_of(statistic, self.low, self.scale(), last));
@@ -51,7 +52,7 @@ impl EpochRules {
         })
     }
 
-    /// Cells for each unit of the statistic.
+    /// Number of cells per unit of the statistic.
     fn scale(&self) -> f64 {
         #[expect(clippy::cast_precision_loss, reason = "at most 65 536 cells")]
         let n_cells = self.cells.len() as f64;
@@ -59,43 +60,49 @@ impl EpochRules {
     }
 }
 
-/// The rule of one trial: decisions by epoch and average error (thesis Fig. A.2). Nothing in it changes once it is solved.
+/// Rule of one trial: decisions by epoch and average error (thesis Fig. A.2). It is immutable once
+/// solved.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BosRule {
     settings: BosSettings,
     first: LearningCurve,
     incumbent: f64,
-    /// The error from which on a trial does not do better than the incumbent: that of y*_{t−1} − ξ_t.
+    /// Errors at or above this do not beat the incumbent: the error of y*_{t−1} − ξ_t.
     target_error: f64,
     belief: DecayAverage,
     n_paths_kept: usize,
     epochs: Vec<EpochRules>,
 }
 
-/// A rule's answer about a trial after an epoch.
+/// Decision of a rule about a trial after an epoch.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BosAnswer {
-    /// The decision of least expected loss (C1, if it is to stop).
+    /// Decision of the smallest expected loss (C1, if it is to stop).
     pub decision: Decision,
     /// True if the trial is stopped: C1 and C2.
     pub stops: bool,
-    /// Share of the sampled continuations, among those with such an average so far, that end above the incumbent.
+    /// Share of the sampled continuations with a similar average so far that end above the
+    /// incumbent.
     pub p_better: f64,
 }
 
 impl BosRule {
-    /// Solves the trial's problem: fits what is believed of its curve to the first errors, draws continuations, leaves out those that
-    /// leave (0, 1) (as the authors do; values are bounded by Assumption 4.1a), and works backwards from epoch N to N₀ + 1
-    /// (Algorithm 1.1). Paths are of the noise-free curve. Cost O(paths · (N − N₀) · r), tens of milliseconds.
+    /// Solves the trial's stopping problem.
     ///
-    /// A value worse than the bounds counts as the worst. A trial with a better one than there can be, or of which fewer than one continuation in a hundred stays within them, has no rule,
-    /// nor has one whose incumbent is beyond the best value that there can be: they are never stopped.
+    /// Fits the belief about the curve to the first errors, draws continuations, drops those that
+    /// leave (0, 1) (as the authors do; values are bounded by Assumption 4.1a), and works backwards
+    /// from epoch N to N₀ + 1 (Algorithm 1.1). Paths are noise-free curves.
+    /// Cost O(paths · (N − N₀) · r), tens of milliseconds.
+    ///
+    /// A value worse than the bounds counts as the worst. There is no rule, and the trial is never
+    /// stopped, if one of its values or the incumbent is better than the best possible value, or if
+    /// fewer than one continuation in a hundred stays within the bounds.
     ///
     /// # Errors
     /// If no process of the curve can be fitted.
     ///
     /// # Panics
-    /// If the curve is shorter than N₀, or there is not one standard deviation an epoch.
+    /// If the curve is shorter than N₀, or the number of standard deviations is not that of epochs.
     pub fn solve(
         settings: &BosSettings,
         problem: &BosProblem<'_>,
@@ -103,7 +110,7 @@ impl BosRule {
     ) -> Result<Option<Self>, StrategyError> {
         let (n_first, n_epochs) = (settings.first_epochs(), settings.n_epochs);
         assert!(problem.curve.n_epochs() >= n_first, "a rule is solved after the first epochs");
-        assert_eq!(problem.stds.len(), n_epochs, "one deviation an epoch");
+        assert_eq!(problem.stds.len(), n_epochs, "one deviation per epoch");
         let first = problem.curve.until(n_first);
         let bounds = settings.bounds();
         let errors: Vec<f64> = first.values().iter().map(|v| error(bounds, *v)).collect();
@@ -151,8 +158,9 @@ impl BosRule {
         }))
     }
 
-    /// The answer after the last epoch of the curve, which began as it did when the rule was solved. `None` up to N₀,
-    /// from N on, and where its average error is below that of all sampled continuations: it trains on.
+    /// Decides after the last epoch of the curve, which must start with the values for which the
+    /// rule was solved. `None` up to N₀, from N on, and if the average error is below that of all
+    /// sampled continuations; the trial then continues.
     pub fn answer(&self, curve: &LearningCurve) -> Option<BosAnswer> {
         let n = curve.n_epochs();
         let index = n.checked_sub(self.settings.first_epochs() + 1)?;
@@ -168,7 +176,7 @@ impl BosRule {
         })
     }
 
-    /// The average error of a curve, over the epochs of [`Average`].
+    /// Average error of a curve, over the epochs of [`Average`].
     pub fn statistic(&self, curve: &LearningCurve) -> f64 {
         let skipped = match self.settings.average {
             Average::All => 0,
@@ -181,12 +189,12 @@ impl BosRule {
         sum / count
     }
 
-    /// The settings that it was solved with.
+    /// Settings with which the rule was solved.
     pub fn settings(&self) -> &BosSettings {
         &self.settings
     }
 
-    /// The trial's values in the first N₀ epochs.
+    /// Values of the trial in the first N₀ epochs.
     pub fn first(&self) -> &LearningCurve {
         &self.first
     }
@@ -196,7 +204,7 @@ impl BosRule {
         self.incumbent
     }
 
-    /// The belief about the curve after its first epochs.
+    /// Belief about the curve after its first epochs.
     pub fn belief(&self) -> &DecayAverage {
         &self.belief
     }
@@ -212,12 +220,12 @@ impl BosRule {
     }
 }
 
-/// The error of a value, 1 at most.
+/// The error of a value, at most 1.
 fn error(bounds: ValueBounds, value: f64) -> f64 {
     bounds.error(value).min(1.0)
 }
 
-/// The cell of a statistic; what lies outside is in the first or last one.
+/// Cell of a statistic; values outside the range belong to the first or last one.
 #[inline(always)]
 fn cell_of(statistic: f64, low: f64, scale: f64, last: usize) -> u16 {
     #[expect(
@@ -229,7 +237,7 @@ fn cell_of(statistic: f64, low: f64, scale: f64, last: usize) -> u16 {
     cell.min(last)
 }
 
-/// The range of the statistic at each epoch after the first ones.
+/// Range of the statistic at each epoch after the first ones.
 fn ranges(settings: &BosSettings, errors: &[f64], laws: &[(f64, Continuation)]) -> Vec<(f64, f64)> {
     const REACH: f64 = 5.0;
     let before = sum_before(settings, errors);
@@ -253,7 +261,7 @@ fn ranges(settings: &BosSettings, errors: &[f64], laws: &[(f64, Continuation)]) 
             let count = before.1 + f64::from(k);
             let (mean, std) =
                 ((before.0 + f64::from(k) * mean) / count, f64::from(k) * std / count);
-            // Paths within (0, 1) go no further than that.
+            // Paths within (0, 1) stay in this range.
             let (least, most) = (before.0 / count, (before.0 + f64::from(k)) / count);
             let reach = (REACH * std).max(1e-9);
             let low = (mean - reach).clamp(least, most - 1e-9);
@@ -262,7 +270,7 @@ fn ranges(settings: &BosSettings, errors: &[f64], laws: &[(f64, Continuation)]) 
         .collect()
 }
 
-/// Sum and number of the errors that count before epoch N₀ + 1.
+/// Sum and number of the errors before epoch N₀ + 1 that count.
 fn sum_before(settings: &BosSettings, errors: &[f64]) -> (f64, f64) {
     match settings.average {
         Average::AfterFirst => (0.0, 0.0),
@@ -281,10 +289,10 @@ struct Paths {
 }
 
 impl Paths {
-    /// Paths that are drawn together: their values stay in the cache.
+    /// Number of paths drawn together, so that their values stay in the cache.
     const BLOCK: usize = 1024;
 
-    /// As many of each law as its weight says.
+    /// Draws paths of each law in proportion to its weight.
     fn draw(
         settings: &BosSettings,
         errors: &[f64],
@@ -320,7 +328,7 @@ impl Paths {
         paths
     }
 
-    /// Adds paths that stay within (0, 1), from their errors epoch by epoch.
+    /// Adds the paths that stay within (0, 1), from their errors epoch by epoch.
     fn add(
         &mut self,
         settings: &BosSettings,
@@ -364,7 +372,7 @@ mod tests {
     use super::*;
     use crate::early_stopping::{BoBosOptions, StoppingLosses};
 
-    /// Accuracies that grow to `end` from 0.5 below as 0.85^n, at epochs 1 to n.
+    /// Accuracies at epochs 1 to n that grow to `end` from 0.5 below, as 0.85^n.
     fn curve(end: f64, n_epochs: i32) -> LearningCurve {
         LearningCurve::new((1..=n_epochs).map(|n| end - 0.5 * 0.85_f64.powi(n)).collect())
     }
@@ -392,7 +400,7 @@ mod tests {
         assert!(stopped_at(&poor, 0.6).is_some_and(|epoch| epoch < 20));
         let good = rule(&settings(), 0.95, 0.8);
         assert_eq!(stopped_at(&good, 0.95), None);
-        // What a rule says is of these epochs alone.
+        // A rule applies only to its own epochs.
         assert_eq!(poor.answer(&curve(0.6, 8)), None);
         assert_eq!(poor.answer(&curve(0.6, 50)), None);
         assert_eq!(poor.epochs().len(), 42);
@@ -427,8 +435,9 @@ mod tests {
         assert!(cells.clone().all(|rule| rule.decision != Decision::StopEarly));
     }
 
-    /// Paths are the same for all incumbents, so the more they must reach, the more is stopped. That is exact where the average tells
-    /// all there is to know of a path; it does not quite, so one cell in a hundred may differ.
+    /// Paths are the same for all incumbents, so a higher incumbent stops more. That is exact if
+    /// the average is a sufficient statistic of a path. As this holds only nearly, one cell in a
+    /// hundred may differ.
     #[test]
     fn decisions_are_monotone_in_the_incumbent() {
         for settings in [settings(), settings().with_one_process()] {
@@ -452,7 +461,8 @@ mod tests {
         }
     }
 
-    /// p_better at the first epoch, over all cells, is that of the law itself: 20 000 paths are within 0.02.
+    /// p_better at the first epoch, over all cells, agrees with that of the law: 20 000 paths are
+    /// within 0.02.
     #[test]
     fn probabilities_are_those_of_the_curves_law() {
         let settings = settings();
@@ -475,7 +485,7 @@ mod tests {
         assert!(kept > 10_000.0);
     }
 
-    /// erf by its series.
+    /// erf by its power series.
     fn erf(x: f64) -> f64 {
         let (mut term, mut sum) = (x, x);
         for n in 1..60 {
@@ -503,7 +513,7 @@ mod tests {
         assert_eq!(BosRule::solve(&settings(), &problem, &mut stream), Ok(None));
     }
 
-    /// A trial whose errors fall all at once to the least that there can be is below every path.
+    /// A trial with errors that suddenly fall to the smallest possible value is below every path.
     #[test]
     fn a_trial_better_than_every_path_trains_on() {
         let rule = rule(&settings(), 0.6, 0.9);

@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 use super::{BoBosOptions, SparseCells, StoppingLosses};
 use crate::StrategyError;
 
-/// The range of a study's values: error = (high − value)/(high − low) is in `[0,1]` where values are maximized.
+/// Range of a study's values: error = (high − value)/(high − low) is in `[0,1]` for values to be
+/// maximized.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "Vec<f64>", into = "[f64; 2]")]
 pub struct ValueBounds {
@@ -36,15 +37,15 @@ impl From<ValueBounds> for [f64; 2] {
 }
 
 impl ValueBounds {
-    /// Errors as they are, from 0 to 1: values are their negatives.
+    /// Bounds for values that are negated errors from 0 to 1.
     pub const NEGATIVE_ERRORS: Self = Self { low: -1.0, high: 0.0 };
 
-    /// The error that a value stands for; outside `[0,1]` for a value outside the bounds.
+    /// Error of a value; outside `[0,1]` for a value outside the bounds.
     pub fn error(self, value: f64) -> f64 {
         (self.high - value) / (self.high - self.low)
     }
 
-    /// The value that an error stands for.
+    /// Value of an error.
     pub fn value(self, error: f64) -> f64 {
         self.high - error * (self.high - self.low)
     }
@@ -59,17 +60,18 @@ pub enum Average {
     AfterFirst,
 }
 
-/// The division of the statistic's range into cells at each epoch.
+/// Division of the statistic's range into cells at each epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Grid {
-    /// `[0,1]` into equal cells at all epochs (the authors' code, with 99 of them). Most are never visited: an average over many
-    /// epochs moves little.
+    /// Equal cells of `[0,1]` at all epochs (the authors' code, with 99 of them). Most are never
+    /// visited, as an average over many epochs changes little.
     Unit,
-    /// The part that paths can reach, the mean plus and minus five standard deviations, into equal cells.
+    /// Equal cells of the range that paths can reach: the mean plus and minus five standard
+    /// deviations.
     Reached,
 }
 
-/// ξ_t, by which the incumbent is lowered because it was observed with noise.
+/// ξ_t, subtracted from the incumbent because its observation is noisy.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum IncumbentMargin {
     /// 0, as in all experiments of the thesis (A.4).
@@ -103,20 +105,21 @@ impl IncumbentMargin {
     }
 }
 
-/// The belief about a trial's curve after its first epochs.
+/// Belief about a trial's curve after its first epochs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum CurveBelief {
-    /// Processes of a grid, weighted by how well they explain the first errors, those that decay to a level of their own among them:
-    /// see [`fedbo_gp::DecayAverage`].
+    /// Processes of a grid, weighted by how well they explain the first errors; some of them decay
+    /// to a level of their own. See [`fedbo_gp::DecayAverage`].
     Averaged {
         /// σ².
         noise: DecayNoise,
     },
-    /// One process, as if its numbers were known (thesis A.2).
+    /// One process, as if its parameters were known (thesis A.2).
     Certain {
-        /// The method by which it is fitted.
+        /// Method of the fit.
         fit: DecayFit,
-        /// a²: variance of the level that curves decay to; 0 as in the thesis lets them decay to error 0.
+        /// a²: variance of the level that curves approach; with 0, as in the thesis, they decay to
+        /// error 0.
         level_variance: f64,
     },
 }
@@ -126,33 +129,35 @@ pub enum CurveBelief {
 pub struct BosSettings {
     /// N.
     pub n_epochs: usize,
-    /// The options that a study's file can say.
+    /// Options that a study's file can set.
     pub options: BoBosOptions,
-    /// True if C2 compares standard deviations of observations instead of the latent function's, as the authors' code
-    /// does.
+    /// True if C2 compares standard deviations of observations instead of the latent function's, as
+    /// in the authors' code.
     pub stop_std_with_noise: bool,
     /// ξ_t.
     pub incumbent_margin: IncumbentMargin,
-    /// Paths that are drawn.
+    /// Number of paths to draw.
     pub n_paths: usize,
-    /// Cells an epoch, at most 65 536.
+    /// Number of cells per epoch, at most 65 536.
     pub n_cells: usize,
-    /// The placement of the cells.
+    /// Placement of the cells.
     pub grid: Grid,
     /// The summary statistic.
     pub average: Average,
-    /// Cells that few paths visit.
+    /// Treatment of cells with few paths.
     pub sparse: SparseCells,
-    /// The belief about a curve.
+    /// Belief about a curve.
     pub belief: CurveBelief,
 }
 
 impl BosSettings {
-    /// The thesis' settings (section 4.5, A.4): options as in [`BoBosOptions::for_epochs`], values between 0 and 1, 100 000 paths, 100
-    /// cells, ξ_t = 0.
+    /// The thesis' settings (section 4.5, A.4): options as in [`BoBosOptions::for_epochs`], values
+    /// between 0 and 1, 100 000 paths, 100 cells, ξ_t = 0.
     ///
-    /// Differences: a curve's process is averaged over its hyperparameters, where the thesis takes the most evident one, which ends too
-    /// low and says so too surely: see papers/bo-bos.md, and [`BosSettings::with_one_process`]. Cells cover what paths can reach.
+    /// There are two differences. A curve's process is averaged over its hyperparameters; the
+    /// thesis takes the one with the largest evidence, which predicts ends that are too low, with
+    /// too much certainty: see papers/bo-bos.md, and [`BosSettings::with_one_process`]. Cells cover
+    /// the range that paths can reach.
     pub fn for_epochs(n_epochs: usize) -> Self {
         Self {
             n_epochs,
@@ -168,8 +173,9 @@ impl BosSettings {
         }
     }
 
-    /// With one process of each curve, of the largest evidence, that decays to error 0: as in the thesis, but for σ², which is fitted
-    /// where the thesis is silent and the authors fix it at 1e-3.
+    /// Returns the settings with one process per curve, that of the largest evidence, which decays
+    /// to error 0. This is as in the thesis except for σ², which is fitted; the thesis does not
+    /// specify it and the authors fix it at 1e-3.
     #[must_use]
     pub fn with_one_process(self) -> Self {
         Self {
@@ -181,9 +187,13 @@ impl BosSettings {
         }
     }
 
-    /// As in the authors' code: σ² = 1e-3, K_{1,t} = 100/0.99^(t−1), 99 cells on `[0,1]`, the average over epochs after N₀, cells of at
-    /// most 30 paths continue for nothing, C2 with noise. Their α and β may become negative, ours stay positive; their bound has
-    /// β_t = 0.2 d ln 2t without a root, and their incumbent leaves out fully trained trials: neither is ours.
+    /// Returns the settings of the authors' code: σ² = 1e-3, K_{1,t} = 100/0.99^(t−1), 99 cells on
+    /// `[0,1]`, the average over epochs after N₀, cells of at most 30 paths continue at no loss, C2
+    /// with noise.
+    ///
+    /// Differences from their code remain: their α and β may become negative, ours stay positive;
+    /// their bound has β_t = 0.2 d ln 2t without a root, and their incumbent excludes fully trained
+    /// trials.
     #[must_use]
     pub fn as_in_authors_code(self) -> Self {
         Self {
@@ -205,7 +215,7 @@ impl BosSettings {
         }
     }
 
-    /// With these bounds of values.
+    /// Returns the settings with these bounds of values.
     #[must_use]
     pub fn with_bounds(self, bounds: ValueBounds) -> Self {
         let bounds = Some(bounds);
@@ -218,13 +228,13 @@ impl BosSettings {
         self.options.first_epochs as usize
     }
 
-    /// The range of values; from 0 to 1 unless the options have another.
+    /// Range of values; from 0 to 1 unless the options specify another.
     pub fn bounds(&self) -> ValueBounds {
         let unit = ValueBounds { low: 0.0, high: 1.0 };
         self.options.bounds.unwrap_or(unit)
     }
 
-    /// The losses of the t-th trial that the strategy proposed.
+    /// Losses of the t-th trial proposed by the strategy.
     pub fn losses(&self, t: u64) -> StoppingLosses {
         let options = &self.options;
         let exponent = i32::try_from(t.saturating_sub(1)).unwrap_or(i32::MAX);
@@ -238,7 +248,7 @@ impl BosSettings {
     /// Checks the settings.
     ///
     /// # Errors
-    /// The first that is out of range.
+    /// The first setting that is out of range.
     pub fn validate(self) -> Result<Self, StrategyError> {
         let n = self.n_epochs;
         StrategyError::ensure(n >= 3, "epochs", n, "at least 3")?;

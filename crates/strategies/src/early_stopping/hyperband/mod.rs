@@ -1,4 +1,4 @@
-//! Hyperband: successive halving at several trades between many short trials and few long ones.
+//! Hyperband: successive halving at several trade-offs between many short trials and few long ones.
 
 use std::cmp::Ordering;
 
@@ -9,17 +9,17 @@ use super::options::whole;
 use super::{OptionError, StoppingMethod, StoppingOptions, StoppingRule, TrainedTrial, Verdict};
 use crate::StrategyError;
 
-/// The options of `hyperband`.
+/// Options of `hyperband`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HyperbandOptions {
-    /// η: one trial of so many goes on at a rung; at least 2.
+    /// η: one in η trials continues at a rung; at least 2.
     #[serde(deserialize_with = "whole::<2, _>")]
     pub reduction: u32,
 }
 
 impl HyperbandOptions {
-    /// η = 3, as the authors recommend, for whatever trainings.
+    /// Default: η = 3, as the authors recommend, independent of the number of epochs.
     pub fn for_epochs(_epochs: u32) -> Self {
         Self { reduction: 3 }
     }
@@ -35,30 +35,31 @@ impl StoppingOptions for HyperbandOptions {
 /// One round of successive halving within a bracket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rung {
-    /// n_i: configurations that are trained to this rung.
+    /// n_i: number of configurations trained to this rung.
     pub n_configurations: usize,
-    /// r_i: the epoch to which they are trained.
+    /// r_i: last epoch of training to this rung.
     pub n_epochs: usize,
 }
 
-/// One run of successive halving: rungs with ever fewer configurations and ever more epochs, at least one.
+/// One run of successive halving: rungs with decreasing numbers of configurations and increasing
+/// numbers of epochs, at least one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bracket {
     rungs: Vec<Rung>,
 }
 
 impl Bracket {
-    /// Its rungs; the last is at R epochs.
+    /// The rungs; the last one is at R epochs.
     pub fn rungs(&self) -> &[Rung] {
         &self.rungs
     }
 
-    /// n: the configurations that it begins.
+    /// n: number of configurations at the start.
     pub fn n_configurations(&self) -> usize {
         self.rungs[0].n_configurations
     }
 
-    /// Epochs that it costs where training is paused and resumed, so that none is done twice.
+    /// Total number of epochs if training is paused and resumed, so that no epoch is repeated.
     pub fn n_epochs_total(&self) -> usize {
         let before = std::iter::once(0).chain(self.rungs.iter().map(|rung| rung.n_epochs));
         let widths = self.rungs.iter().zip(before);
@@ -70,12 +71,14 @@ impl Bracket {
 ///
 /// s_max = ⌊log_η R⌋,   n = ⌈(s_max + 1)/(s + 1) ηˢ⌉,   r = R η⁻ˢ,   n_i = ⌊n η⁻ⁱ⌋,   r_i = r ηⁱ for i = 0, …, s.
 ///
-/// R is the number of epochs of a complete trial; r_i is rounded to the nearest epoch, a half up, and ascends strictly. All is
-/// done in whole numbers: logarithms in floating point lose s_max = 5 at R = 243, η = 3.
+/// R is the number of epochs of a complete trial; r_i is rounded to the nearest epoch, a half up,
+/// and ascends strictly. All computations use whole numbers: floating-point logarithms would lose
+/// s_max = 5 at R = 243, η = 3.
 ///
-/// The paper contradicts itself: for R = 81 and η = 3 the formula of Algorithm 1 gives n = 81, 34, 15, 8, 5, while its Table 1
-/// prints 81, 27, 9, 6, 5, which is ⌊(s_max + 1)/(s + 1)⌋ ηˢ, as in the code that its authors published. We follow the formula,
-/// whose brackets cost about (s_max + 1) R epochs each.
+/// The paper contradicts itself. For R = 81 and η = 3 the formula of Algorithm 1 gives n = 81, 34,
+/// 15, 8, 5. Its Table 1 prints 81, 27, 9, 6, 5, which is ⌊(s_max + 1)/(s + 1)⌋ ηˢ, as in the
+/// authors' published code. We follow the formula: its brackets cost about (s_max + 1) R epochs
+/// each.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Brackets {
     reduction: usize,
@@ -83,10 +86,11 @@ pub struct Brackets {
 }
 
 impl Brackets {
-    /// Most epochs of a complete trial: the first bracket begins that many configurations.
+    /// Maximum number of epochs of a complete trial: the first bracket starts that many
+    /// configurations.
     pub const MAX_EPOCHS: usize = 1_000_000;
 
-    /// The schedule for R = `n_epochs` and η = `reduction`.
+    /// Creates the schedule for R = `n_epochs` and η = `reduction`.
     ///
     /// # Errors
     /// If R is 0 or above [`Brackets::MAX_EPOCHS`], or η is below 2.
@@ -119,7 +123,8 @@ impl Brackets {
         Ok(Self { reduction, brackets: (0..n_brackets).rev().map(bracket).collect() })
     }
 
-    /// The brackets from s = s_max, with the most configurations, to s = 0, which trains all to the end.
+    /// The brackets from s = s_max, with the most configurations, to s = 0, which trains all
+    /// configurations to the end.
     pub fn brackets(&self) -> &[Bracket] {
         &self.brackets
     }
@@ -130,33 +135,39 @@ impl Brackets {
     }
 }
 
-/// Hyperband as a stopping rule: each trial belongs to a bracket and is halved at the bracket's rungs against those of the same
-/// bracket, as by [`AshaRule`](super::AshaRule).
+/// Hyperband as a stopping rule: each trial belongs to a bracket and is halved at the bracket's
+/// rungs against the trials of the same bracket, as by [`AshaRule`](super::AshaRule).
 ///
-/// Deviations: nothing is paused, so a trial goes on at once iff it is among the best max(1, ⌊m/η⌋) of the m of its bracket that
-/// came to the rung so far, where the paper waits for all n_i and promotes ⌊n_i/η⌋; and the brackets run side by side, not one
-/// after the other, as a study of 40 trials would never leave the first. The share of trials that a bracket gets is that of the
-/// schedule, n of Σ n, spread evenly over the trials' numbers: trial k goes where the fractional part of k/φ, φ the golden
-/// ratio, falls among the shares. So a trial's bracket depends on its number alone. (Equal numbers of trials would spend most
-/// epochs in the bracket s = 0, which stops nobody.)
+/// Deviations from the paper:
+///
+/// - No trial is paused. A trial continues at once iff it is among the best max(1, ⌊m/η⌋) of the m
+///   trials of its bracket that reached the rung so far. The paper waits for all n_i and promotes
+///   ⌊n_i/η⌋.
+/// - The brackets run in parallel, not one after the other, as a study of 40 trials would never
+///   leave the first.
+///
+/// A bracket's share of the trials is that of the schedule, n of Σ n, spread evenly over the
+/// trials' numbers. Trial k belongs to the share that contains the fractional part of k/φ, where φ
+/// is the golden ratio. A trial's bracket therefore depends on its number alone. (Equal numbers of
+/// trials would spend most epochs in the bracket s = 0, which stops no trial.)
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HyperbandRule {
     schedule: Brackets,
 }
 
 impl HyperbandRule {
-    /// A rule with the rungs of this schedule.
+    /// Creates the rule with the rungs of this schedule.
     pub fn new(schedule: Brackets) -> Self {
         Self { schedule }
     }
 
-    /// R: epochs of a complete trial.
+    /// R: number of epochs of a complete trial.
     fn n_epochs(&self) -> usize {
         let last = self.schedule.brackets().last();
         last.and_then(|bracket| bracket.rungs().last()).map_or(0, |rung| rung.n_epochs)
     }
 
-    /// Index among [`Brackets::brackets`] of the bracket that a trial belongs to.
+    /// Index of a trial's bracket in [`Brackets::brackets`].
     pub fn bracket_of(&self, number: u64) -> usize {
         /// 2⁶⁴/φ, odd.
         const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -177,7 +188,8 @@ impl StoppingRule for HyperbandRule {
         self.judge_since(trial.curve.n_epochs() - 1, trial, others)
     }
 
-    /// Compares the trial at its newest epoch if it has come to a rung of its bracket since `before`.
+    /// Compares the trial at its newest epoch if it has reached a rung of its bracket since
+    /// `before`.
     fn judge_since(&self, before: usize, trial: &TrainedTrial, others: &[TrainedTrial]) -> Verdict {
         let index = self.bracket_of(trial.number);
         let rungs = self.schedule.brackets()[index].rungs();
@@ -191,26 +203,31 @@ impl StoppingRule for HyperbandRule {
     }
 }
 
-/// The next step that Hyperband asks for: a configuration is trained from an epoch to a later one and then evaluated.
+/// Next step of Hyperband: a configuration is trained from an epoch to a later one and then
+/// evaluated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HyperbandStep {
-    /// The configuration's number, counted from 0 in the order of beginning.
+    /// Number of the configuration, counted from 0 in the order of starting.
     pub configuration: usize,
-    /// The epoch at which its training was paused; 0 for a new configuration, which the caller draws at random.
+    /// Epoch at which its training was paused; 0 for a new configuration, which the caller draws at
+    /// random.
     pub from_epoch: usize,
-    /// The epoch up to which it is trained.
+    /// Last epoch of the step.
     pub to_epoch: usize,
 }
 
-/// Hyperband where training can be paused and resumed (Li et al. 2017, Algorithm 1), as a state machine without an end.
+/// Hyperband with pausing and resuming of trainings (Li et al. 2017, Algorithm 1), as an endless
+/// state machine.
 ///
-/// The brackets are run one after the other, from s = s_max to 0 and then again with new configurations. In a bracket all n_i
-/// configurations are trained to r_i epochs, one by one, and the best ⌊n_i/η⌋ of them to r_{i+1}. Of equal values the earlier
-/// configuration is promoted (the paper leaves that open), a failed one after all others. The thesis ran it with η = 3 and
-/// R = 80 (Dai 2021, appendix A.4).
+/// The brackets run one after the other, from s = s_max to 0 and then again with new
+/// configurations. In a bracket all n_i configurations are trained to r_i epochs, one by one, and
+/// the best ⌊n_i/η⌋ of them to r_{i+1}. Among equal values the earlier configuration is promoted
+/// (the paper leaves that open); failed ones rank last. The thesis used η = 3 and R = 80 (Dai 2021,
+/// appendix A.4).
 ///
-/// Deviation: the paper's `run_then_return_val_loss` may train anew from the first epoch at every rung; here a promoted
-/// configuration resumes, as its authors' experiments with iterative training do.
+/// Deviation: the paper's `run_then_return_val_loss` may restart training from the first epoch at
+/// every rung. Here a promoted configuration resumes, as in its authors' experiments with iterative
+/// training.
 #[derive(Clone, Debug)]
 pub struct Hyperband {
     schedule: Brackets,
@@ -218,13 +235,13 @@ pub struct Hyperband {
     rung: usize,
     /// Configurations of this rung, in the order of training.
     contenders: Vec<usize>,
-    /// Their values at this rung, as far as told.
+    /// Values at this rung told so far.
     values: Vec<Option<f64>>,
     n_begun: usize,
 }
 
 impl Hyperband {
-    /// A run of this schedule, at its beginning.
+    /// Starts a run of this schedule.
     pub fn new(schedule: Brackets) -> Self {
         let mut run = Self {
             schedule,
@@ -243,12 +260,12 @@ impl Hyperband {
         &self.schedule
     }
 
-    /// Index among [`Brackets::brackets`] of the bracket that runs.
+    /// Index of the running bracket in [`Brackets::brackets`].
     pub fn bracket(&self) -> usize {
         self.bracket
     }
 
-    /// The next step, the same until its value is told.
+    /// The next step; it stays the same until its value is told.
     pub fn next_step(&self) -> HyperbandStep {
         let rungs = self.schedule.brackets[self.bracket].rungs();
         HyperbandStep {
@@ -261,8 +278,9 @@ impl Hyperband {
         }
     }
 
-    /// Tells the value, to be maximized, of what [`Hyperband::next_step`] asked for; `None` or a number that is not finite
-    /// if it failed. Returns the configurations that will not be trained again: what was kept to resume them can go.
+    /// Tells the value, to be maximized, of the step from [`Hyperband::next_step`]; `None` or a
+    /// non-finite number if it failed. Returns the configurations that will not be trained again,
+    /// so that their saved state can be deleted.
     pub fn tell(&mut self, value: Option<f64>) -> Vec<usize> {
         self.values.push(value.filter(|value| value.is_finite()));
         if self.values.len() < self.contenders.len() {
@@ -290,7 +308,7 @@ impl Hyperband {
         dropped
     }
 
-    /// Begins a bracket with new configurations.
+    /// Starts a bracket with new configurations.
     fn begin(&mut self, bracket: usize) {
         let n = self.schedule.brackets[bracket].n_configurations();
         self.bracket = bracket;

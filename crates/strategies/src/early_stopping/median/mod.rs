@@ -1,4 +1,5 @@
-//! The median rule: a trial stops when its best so far is worse than what others had on average by then.
+//! The median rule: a trial stops if its best value so far is worse than the median of the others'
+//! averages up to the same epoch.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,28 +9,31 @@ use super::{
     Verdict,
 };
 
-/// The options of `median`: the conditions under which it begins to stop trials.
+/// Options of `median`: conditions before it stops any trial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MedianOptions {
-    /// In the first so many epochs nobody is stopped: early averages are dominated by the values of the first epochs, which say
-    /// more of initial weights and step sizes than of where a curve ends.
+    /// Number of first epochs that never stop a trial. Early averages are dominated by the values
+    /// of the first epochs, which reveal more about initial weights and step sizes than about the
+    /// end of a curve.
     #[serde(deserialize_with = "whole::<0, _>")]
     pub warmup_epochs: u32,
-    /// Complete trials before anybody is stopped: a median of fewer says little of the typical trial. 0 counts as 1.
+    /// Number of complete trials before any trial is stopped, as a median of fewer is not
+    /// representative. 0 counts as 1.
     #[serde(deserialize_with = "whole::<0, _>")]
     pub trials_min: u32,
 }
 
 impl Default for MedianOptions {
-    /// 5 epochs and 5 trials, the cautious settings of the services that offer the rule.
+    /// 5 epochs and 5 trials, the cautious settings of the services with this rule.
     fn default() -> Self {
         Self { warmup_epochs: 5, trials_min: 5 }
     }
 }
 
 impl MedianOptions {
-    /// The default with a warm-up of at most half of a training, so that an epoch is left to stop at.
+    /// The defaults with a warm-up of at most half of a training, so that at least one epoch
+    /// remains for stopping.
     pub fn for_epochs(epochs: u32) -> Self {
         let default = Self::default();
         let warmup_max = (epochs / 2).min(epochs.saturating_sub(2));
@@ -48,18 +52,21 @@ impl StoppingOptions for MedianOptions {
 ///
 /// max_{n ≤ s} y_n < median_j ō_j(s),   ō_j(s) = (1/s) Σ_{n ≤ s} y_{j,n},   j over the complete trials.
 ///
-/// It compares a *best* value with *averages*, so it is lenient: on rising curves the average lags behind. It models nothing,
-/// and knows nothing of the other trials' parameters. As in the paper only complete trials count, neither running nor stopped
-/// ones; so the median rises as the rule weeds out, and the rule grows stricter. The median of an even number is the mean of the
-/// middle two, and a complete trial of fewer than s epochs enters with the average of all its values; the paper says neither.
-/// Deviation: the two options, without which the second trial would be judged by the first alone.
+/// A *best* value is compared with *averages*, which makes the rule lenient: on rising curves the
+/// average lags behind. There is no model, and the other trials' parameters are not used. As in the
+/// paper only complete trials count, neither running nor stopped ones. The median therefore rises
+/// as poor trials are stopped, and the rule becomes stricter.
+///
+/// The median of an even number is the mean of the middle two, and a complete trial of fewer than s
+/// epochs enters with the average of all its values; the paper specifies neither. Deviation from
+/// the paper: the two options, without which the second trial would be judged by the first alone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MedianRule {
     options: MedianOptions,
 }
 
 impl MedianRule {
-    /// A rule with these options.
+    /// Creates the rule with these options.
     pub fn new(options: MedianOptions) -> Self {
         Self { options }
     }
@@ -90,14 +97,15 @@ impl StoppingRule for MedianRule {
     }
 }
 
-/// The mean of some values, kept from overflow.
+/// Mean of at least one value, without overflow. The mean of equal values is exactly their value,
+/// so that a tie stops no trial.
 fn average(values: &[f64]) -> f64 {
     #[expect(clippy::cast_precision_loss, reason = "epochs are far below 2^53")]
     let n = values.len() as f64;
-    values.iter().map(|value| value / n).sum()
+    values[0] + values.iter().map(|value| value / n - values[0] / n).sum::<f64>()
 }
 
-/// The middle of at least one value, or the mean of the middle two.
+/// Median of at least one value: the middle one, or the mean of the middle two.
 fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     let middle = values.len() / 2;

@@ -53,7 +53,8 @@ fn gradients_pass_through_all_models() {
     }
 }
 
-/// Failures, repeated points, equal values and values of any size leave both rivals with a finite query or an error.
+/// Failures, repeated points, equal values and values of any size still give a finite query with
+/// RGPE and TAF.
 #[test]
 fn odd_observations_stop_nobody() {
     let tasks = [
@@ -94,7 +95,7 @@ fn odd_observations_stop_nobody() {
     }
 }
 
-/// Without tasks both rivals are expected improvement over the best observation.
+/// Without tasks both RGPE and TAF are expected improvement over the best observation.
 #[test]
 fn without_tasks_both_are_expected_improvement() {
     let history = told(&observed("target", 7, 3, peak));

@@ -61,9 +61,10 @@ fn joined<S: ModelEnsemble>(
     party
 }
 
-/// Tasks whose functions the shared ones carry exactly, on terms that say so: the weights by messages are those by raw observations, up to
-/// the error of 400 samples, three times 0.025. On the usual terms, which leave room for a remainder, the task with most
-/// weight is the same, and tasks that are nearly as like have some of it.
+/// The shared functions can represent the tasks' functions exactly, and the terms of the messages
+/// assume this. Weights by messages then agree with those by raw observations, up to the error of
+/// 400 samples, three times 0.025. With the usual terms, which allow for a remainder, the same task
+/// has most weight, and nearly similar tasks have some of it.
 #[test]
 fn weights_by_messages_are_those_by_raw_data() {
     let basis = FunctionBasis::new(map(), RANK).unwrap();
@@ -105,7 +106,7 @@ fn weights_by_messages_are_those_by_raw_data() {
     }
 }
 
-/// A peak near (0.7, 0.3) that lies a little elsewhere for every party, times a sign.
+/// A peak near (0.7, 0.3) with a small shift for every party, times a sign.
 fn value(party: u32, sign: f64, x: &[f64]) -> f64 {
     let shift = 0.04 * (1.7 * f64::from(party)).sin();
     sign * peak(&[x[0] - shift, x[1] + shift])
@@ -117,7 +118,7 @@ fn others(sign: f64) -> Vec<MetaTask> {
     (1..=6).map(task).collect()
 }
 
-/// Asks and tells; returns the best value of the target after each query, and the others' weight at it.
+/// Asks and tells; returns the target's best value after each query, and the others' weight at it.
 fn run<S: ModelEnsemble>(mut party: MessageEnsemble<S>, n: u64) -> Vec<(f64, f64)> {
     let mut reached = f64::MIN;
     let step = |query: u64| {
@@ -162,8 +163,8 @@ fn taf_by_messages_helps_at_once_and_drops_what_misleads() {
     like_parties_help_and_others_lose_their_weight(taf);
 }
 
-/// With one output, which is 0 on a scale of its own, the tasks still promise an improvement where the target has just been; a random point
-/// gives something to rank.
+/// A single output is 0 on its own scale, so the tasks still promise an improvement over it at the
+/// same point. A random point provides something to rank.
 #[test]
 fn one_output_is_not_asked_for_again() {
     let second = |unranked| {
@@ -183,7 +184,8 @@ fn one_output_is_not_asked_for_again() {
     assert_eq!(second(Unranked::Random).1, Source::Random);
 }
 
-/// A party without outputs has no model of its own among the others; forgetting the last one leaves the party alone, to the last bit.
+/// A party without outputs adds no model. Removing the last model restores the queries of a party
+/// alone, to the last bit.
 #[test]
 fn messages_come_and_go() {
     let target = told(&observed("target", 5, 50, peak));
@@ -206,7 +208,8 @@ fn messages_come_and_go() {
     assert_ne!(ask(&party), ask(&alone));
     party.forget(5);
     assert_eq!((party.n_parties(), ask(&party)), (1, ask(&alone)));
-    // A message of other functions, or of nobody's outputs, is refused, and the older one stays.
+    // A message with other functions, or one that no outputs can give, is refused, and the older
+    // one is kept.
     let mut bad = message(&others(1.0)[0], terms());
     party.receive(5, bad.clone()).unwrap();
     let numbers: Vec<f64> = bad.statistics.numbers().iter().map(|v| 1e4 * v).collect();

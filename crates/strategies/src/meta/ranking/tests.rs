@@ -7,7 +7,7 @@ use super::*;
 use crate::meta::{GpTask, MetaTask};
 use crate::{HyperparameterPolicy, SurrogateSettings};
 
-/// A smooth task of which little is known but a slope.
+/// A smooth task with little information except a slope.
 fn sloping() -> GpTask {
     let observed = MetaTask {
         name: "task".into(),
@@ -25,7 +25,7 @@ fn sloping() -> GpTask {
     GpTask::new(&observed, &settings, Seed::new(1)).unwrap()
 }
 
-/// Pairs counted one by one, in the order of telling; outputs and values have ties.
+/// Counts pairs one by one, in the order of telling; outputs and values have ties.
 #[test]
 fn misranked_pairs_are_those_that_enumeration_finds() {
     let mut stream = test_stream(2);
@@ -73,7 +73,8 @@ fn only_the_share_of_pairs_keeps_opposites_apart() {
     }
 }
 
-/// One draw of the prior and of the noise, conditioned by dense algebra on all observations but one, for every one of them.
+/// Compares with one draw of the prior and of the noise, conditioned by dense algebra on all
+/// observations except one, for each of them.
 #[test]
 #[expect(clippy::needless_range_loop, reason = "indices of a formula")]
 fn held_out_draws_are_those_of_posteriors_without_the_point() {
@@ -107,7 +108,7 @@ fn held_out_draws_are_those_of_posteriors_without_the_point() {
                 assert!((found - expected).abs() < 1e-8, "{j} {k}: {found} {expected}");
             }
         }
-        // And its losses are counted as enumeration does.
+        // The losses agree with those of enumeration.
         let mut expected = 0;
         for j in 0..9 {
             for k in (0..9).filter(|k| *k != j) {
@@ -119,8 +120,8 @@ fn held_out_draws_are_those_of_posteriors_without_the_point() {
     }
 }
 
-/// Means of 4000 losses within five standard errors of the expectation, which for a pair is 2 Φ(−gap/deviation), with the
-/// covariance for joint draws and without it for independent ones.
+/// Means of 4000 losses are within five standard errors of the expectation. For a pair this is
+/// 2 Φ(−gap/deviation), with the covariance for joint draws and without it for independent ones.
 #[test]
 fn losses_have_the_expectation_of_their_law() {
     let task = sloping();
@@ -154,7 +155,8 @@ fn losses_have_the_expectation_of_their_law() {
     }
 }
 
-/// A task that was observed at the target's very inputs almost without noise has a covariance that is largely rounding.
+/// A task observed almost without noise at exactly the target's inputs has a covariance that is
+/// largely rounding.
 #[test]
 fn certain_tasks_can_be_drawn_from() {
     let inputs = uniform_points(30, 2, &mut test_stream(6));
@@ -171,7 +173,8 @@ fn certain_tasks_can_be_drawn_from() {
 
 #[test]
 fn votes_go_to_the_smallest_loss_and_ties_to_the_target() {
-    // Samples: the target alone, tied with a task, a task alone, two tasks tied.
+    // Samples: the target wins alone, the target ties with a task, a task wins alone, two tasks
+    // tie.
     let own = [1, 2, 9, 9];
     let tasks = [vec![5, 2, 3, 4], vec![5, 7, 6, 4], vec![5, 7, 6, 8]];
     let weights = ModelWeights::by_vote(&own, &tasks, true);
@@ -179,13 +182,13 @@ fn votes_go_to_the_smallest_loss_and_ties_to_the_target() {
     for (found, expected) in weights.tasks.iter().zip([0.375, 0.125, 0.0]) {
         assert!((found - expected).abs() < 1e-12, "{weights:?}");
     }
-    // Without tasks all is the target's.
+    // Without tasks the target has all the weight.
     let alone = ModelWeights::by_vote(&own, &[], true);
     assert!((alone.target - 1.0).abs() < 1e-12);
 }
 
-/// Many unrelated tasks, each of which is best in a few samples by luck: all are dropped, and without the guard most weight
-/// would be theirs.
+/// Many unrelated tasks are each best in a few samples by chance. All are dropped; without the
+/// guard they would have most of the weight.
 #[test]
 fn weights_are_not_diluted_by_many_bad_tasks() {
     let mut stream = test_stream(8);

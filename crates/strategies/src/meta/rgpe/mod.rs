@@ -14,13 +14,13 @@ use crate::{
     Surrogate, log_expected_improvement,
 };
 
-/// The options of `rgpe`: none.
+/// Options of `rgpe`: none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RgpeOptions {}
 
 impl MetaOptions for RgpeOptions {
-    /// The study's own model sees noise if those of old studies do: rankings compare them.
+    /// The study's own model allows for noise if those of old studies do, as rankings compare them.
     fn make(
         &self,
         setup: &Setup<'_>,
@@ -33,40 +33,42 @@ impl MetaOptions for RgpeOptions {
     }
 }
 
-/// The law by which the values that a ranking loss compares are drawn from a task's posterior.
+/// Sampling of the values for a ranking loss from a task's posterior.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RankingDraws {
     /// Jointly: each sample is one function (the paper).
     Joint,
-    /// Both values of every pair anew and independently of each other (the authors' code of FTS and RM-GP-UCB).
+    /// Draws both values of each pair afresh and independently (the authors' code of FTS and
+    /// RM-GP-UCB).
     IndependentPairs,
 }
 
 /// The target's variance in an expected improvement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TargetVariance {
-    /// That of the latent function.
+    /// Variance of the latent function.
     Latent,
-    /// That of an observation, noise included (the authors' code of FTS and RM-GP-UCB).
+    /// Variance of an observation, noise included (the authors' code of FTS and RM-GP-UCB).
     WithNoise,
 }
 
-/// The scale on which an expected improvement is maximized; its maximizer is the same.
+/// Scale of the maximized expected improvement; the maximizer is the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ImprovementScale {
-    /// Its logarithm, which neither underflows nor is flat far from the incumbent.
+    /// The logarithm, which neither underflows nor is flat far from the incumbent.
     Log,
     /// The improvement itself.
     Plain,
 }
 
-/// The query while outputs of the target are there, but no two different ones, so that nothing can be ranked.
+/// The query if the target has outputs, but no two different ones, so that nothing can be ranked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unranked {
-    /// That of the ensemble, in which all models weigh the same. Outputs that are all alike are 0 on a scale of their own, above which the
-    /// tasks still promise an improvement where the target has just been: only a target with initial points should ask it.
+    /// The query of the ensemble with equal weights for all models. Outputs that are all alike are
+    /// 0 on their own scale, and the tasks still promise an improvement over them at the target's
+    /// latest point. Only a target with initial points should use this.
     Ensemble,
-    /// A uniformly random point, as of an initial design.
+    /// A uniformly random point, as in an initial design.
     Random,
 }
 
@@ -75,17 +77,19 @@ pub enum Unranked {
 pub struct RgpeSettings {
     /// Models and search.
     pub ensemble: EnsembleSettings,
-    /// S: samples of each model from which the ranking losses are computed. 500 in the thesis, 100 in the authors' FTS code.
+    /// S: number of samples of each model for the ranking losses. 500 in the thesis, 100 in the
+    /// authors' FTS code.
     pub n_samples: usize,
-    /// The law by which samples are drawn.
+    /// Method of drawing samples.
     pub draws: RankingDraws,
-    /// True if a task whose median loss is above the 95 % quantile of the target's takes no part (the paper).
+    /// True if a task with a median loss above the 95 % quantile of the target's is ignored (the
+    /// paper).
     pub dilution_guard: bool,
-    /// The query while nothing can be ranked.
+    /// The query if nothing can be ranked.
     pub unranked: Unranked,
     /// The target's variance in the ensemble.
     pub target_variance: TargetVariance,
-    /// The scale on which the improvement is maximized.
+    /// Scale of the maximized improvement.
     pub improvement: ImprovementScale,
 }
 
@@ -106,11 +110,12 @@ impl RgpeSettings {
         }
     }
 
-    /// The same as the authors of FTS run it: 100 samples drawn independently for each pair, noise in the target's
-    /// variance, the improvement itself maximized by DIRECT with 20,000 evaluations. Surrogate and repeats stay.
+    /// Returns the settings of the FTS authors' code: 100 samples drawn independently for each
+    /// pair, noise in the target's variance, the improvement itself maximized by DIRECT with 20,000
+    /// evaluations. Surrogate and repeats are kept.
     ///
-    /// What still differs from their code: ties between tasks are split (there the first task wins), and pairs of equal
-    /// outputs are left out.
+    /// Remaining differences from their code: ties between tasks are split (there the first task
+    /// wins), and pairs of equal outputs are excluded.
     #[must_use]
     pub fn as_in_authors_code(self) -> Self {
         Self {
@@ -124,7 +129,7 @@ impl RgpeSettings {
     }
 }
 
-/// DIRECT as the authors of FTS run it for RGPE and TAF.
+/// DIRECT with the settings of the FTS authors for RGPE and TAF.
 pub(super) fn authors_search() -> Maximizer {
     Maximizer::Direct(Direct {
         max_evaluations: 20_000,
@@ -133,25 +138,30 @@ pub(super) fn authors_search() -> Maximizer {
     })
 }
 
-/// Expected improvement of an ensemble whose weights come from rankings:
+/// Expected improvement of an ensemble with weights from rankings:
 ///
 /// mean(x) = Σ_i w_i μ_i(x),   var(x) = Σ_i w_i² σ_i²(x),   x_t = argmax ln E[max(f(x) − y*, 0)]
 ///
-/// over the target and its meta-tasks, each on the scale of its own outputs, with the best observed output y*. The weight of a
-/// model is the share of S samples in which it misranks the fewest pairs of the target's observations, the target's own
-/// samples held out one observation at a time; a task that is clearly worse than the target is dropped, and ties go to the
-/// target. While no two different outputs were observed, nothing can be ranked, and all weigh the same (see [`Unranked`]).
+/// over the target and its meta-tasks, each on the scale of its own outputs, with the best observed
+/// output y*.
 ///
-/// Samples come from a stream of their own for every number of observations and model, so weights are a function of what was
-/// told. Running trials enter as observations of their own posterior mean.
+/// The weight of a model is the share of S samples in which it misranks the fewest pairs of the
+/// target's observations. The target's own samples are held out one observation at a time. A task
+/// that is clearly worse than the target is dropped, and the target wins ties. Before two different
+/// outputs were observed, nothing can be ranked, and all models have equal weights (see
+/// [`Unranked`]).
 ///
-/// Cost of a query: O(Σ_i S t²) for the weights after t observations, once for each telling; then one prediction of every
-/// model that has a weight for each of the points that the search evaluates. On a finite domain tasks predict once.
+/// Each number of observations and each model has its own random stream, so weights are a function
+/// of the told observations. Running trials enter as observations of their own posterior mean.
+///
+/// The weights after t observations cost O(Σ_i S t²), once for each `tell`. A query then costs one
+/// prediction of every model with a weight for each evaluated point of the search. On a finite
+/// domain tasks predict once.
 #[derive(Clone, Debug)]
 pub struct Rgpe {
     ensemble: Ensemble,
     settings: RgpeSettings,
-    /// For the observations told so far, once asked for.
+    /// Weights for the observations told so far, once requested.
     weights: OnceLock<ModelWeights>,
 }
 
@@ -170,11 +180,12 @@ impl Rgpe {
         Self::of(ensemble, settings)
     }
 
-    /// The same with given models, such as [`super::FeatureTask`]s that other agents sent (FTS section 3.2). Their outputs
-    /// should be on scales that are comparable with the target's, whose surrogate is as the settings say.
+    /// Creates the strategy with given models, for instance [`super::FeatureTask`]s from other
+    /// agents (FTS section 3.2). Their outputs should be on scales comparable with the target's.
+    /// The settings apply to the target's surrogate.
     ///
     /// # Errors
-    /// If a setting is out of range, or a task has another dimension than the domain.
+    /// If a setting is out of range, or the dimension of a task differs from that of the domain.
     pub fn with_models(
         domain: Domain,
         tasks: Vec<Arc<dyn TaskModel>>,
@@ -281,7 +292,7 @@ impl Strategy for Rgpe {
     }
 }
 
-/// Weights as shares: of all meta-tasks together, and of each among them.
+/// Converts weights to shares: that of all meta-tasks together, and that of each among them.
 pub(super) fn transfer_of(weights: &ModelWeights, tasks: &[Arc<dyn TaskModel>]) -> Transfer {
     let of_tasks: f64 = weights.tasks.iter().sum();
     let all = of_tasks + weights.target;
@@ -301,12 +312,12 @@ pub(super) fn transfer_of(weights: &ModelWeights, tasks: &[Arc<dyn TaskModel>]) 
     }
 }
 
-/// The variance of a latent function is known to about this share of the signal variance: below, it is rounding.
+/// Share of the signal variance below which the variance of a latent function is rounding error.
 pub(super) const LEAST_VARIANCE: f64 = 1e-14;
 
-/// The expected improvement of a weighted sum of independent models, or its logarithm.
+/// Expected improvement of a weighted sum of independent models, or its logarithm.
 struct EnsembleImprovement {
-    /// w, the target's first.
+    /// w; the target's weight comes first.
     weights: Vec<f64>,
     /// Added to the target's variance.
     noise_variance: f64,

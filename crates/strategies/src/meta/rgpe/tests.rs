@@ -41,7 +41,7 @@ pub(crate) fn peak(x: &[f64]) -> f64 {
     (-8.0 * ((x[0] - 0.7).powi(2) + (x[1] - 0.3).powi(2))).exp()
 }
 
-/// Models with that surrogate.
+/// Models with the surrogate of [`fixed`].
 pub(crate) fn ensemble(standardize: bool) -> EnsembleSettings {
     EnsembleSettings { surrogate: fixed(standardize), ..EnsembleSettings::for_study(2, false) }
 }
@@ -115,8 +115,8 @@ pub(crate) fn check_slopes(acquisition: &dyn Acquisition) {
     }
 }
 
-/// The task that is the target up to level and size has most weight, the others none; many copies of the others change
-/// nothing.
+/// The task that equals the target up to level and size has the most weight, the others none. Many
+/// copies of the others do not change this.
 #[test]
 fn weight_goes_to_the_task_that_ranks_like_the_target() {
     let mut all = tasks();
@@ -133,13 +133,13 @@ fn weight_goes_to_the_task_that_ranks_like_the_target() {
     assert!(transfer.tasks[0].weight > 0.95, "{transfer:?}");
     assert!(transfer.tasks[2].weight < 1e-12, "{transfer:?}");
     assert_eq!(transfer.tasks[0].name, "the same at another level");
-    // Only strangers: the target is left alone.
+    // With unrelated tasks only, nearly all weight stays with the target.
     let mut alone = Rgpe::new(unit_square(), &all[1..], settings(), Seed::new(1)).unwrap();
     alone.tell(&told(&observed("target", 12, 50, peak))).unwrap();
     assert!(alone.transfer().unwrap().meta_share < 0.1);
 }
 
-/// Before two different outputs all models weigh the same, and a query exists.
+/// Before two different outputs all models have equal weights, and a query exists.
 #[test]
 fn nothing_ranked_yet_weighs_all_the_same() {
     let mut rgpe = Rgpe::new(unit_square(), &tasks(), settings(), Seed::new(1)).unwrap();
@@ -151,8 +151,8 @@ fn nothing_ranked_yet_weighs_all_the_same() {
     }
 }
 
-/// Runs of both rivals, in every named form: equal seeds and equal tellings give equal queries and weights, however
-/// observations were batched, and running trials are not proposed again.
+/// Runs of RGPE and TAF with all named settings: equal seeds and observations give equal queries
+/// and weights, independent of batches, and running trials are not proposed again.
 #[test]
 fn equal_tellings_give_equal_runs() {
     let target = told(&observed("target", 9, 50, peak));
@@ -179,7 +179,7 @@ fn equal_tellings_give_equal_runs() {
     };
     for (mut one, mut many) in strategies().into_iter().zip(strategies()) {
         one.tell(&target).unwrap();
-        let _ = many.transfer(); // what was believed earlier is forgotten
+        let _ = many.transfer(); // earlier weights must not persist
         for observation in &target {
             many.tell(std::slice::from_ref(observation)).unwrap();
             let _ = many.transfer();
@@ -194,7 +194,7 @@ fn equal_tellings_give_equal_runs() {
     }
 }
 
-/// On a finite domain the query is the best of all points by the same function, weights included.
+/// On a finite domain the query is the best of all points by the same function, including weights.
 #[test]
 fn a_finite_domain_is_scanned() {
     let points = Arc::new(uniform_points(80, 2, &mut test_stream(60)));
@@ -221,7 +221,7 @@ fn a_finite_domain_is_scanned() {
     let best = points.rows().max_by(|a, b| improvement(a).total_cmp(&improvement(b)));
     let proposal = scanned.ask(&Points::new(2), &mut test_stream(1)).unwrap();
     assert_eq!(Some(&proposal.unit[..]), best);
-    // The search over the square does no worse.
+    // The search over the square finds at least the same value.
     let found = searched.ask(&Points::new(2), &mut test_stream(1)).unwrap();
     assert!(improvement(&found.unit) >= improvement(&proposal.unit));
 }

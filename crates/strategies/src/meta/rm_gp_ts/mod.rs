@@ -14,7 +14,7 @@ use crate::{
     StrategyError, Surrogate, ThompsonSampling, ThompsonSettings, UcbMultiplier,
 };
 
-/// The options of `rm-gp-ts`: none.
+/// Options of `rm-gp-ts`: none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RmGpTsOptions {}
@@ -45,10 +45,11 @@ impl MetaOptions for RmGpTsOptions {
     }
 }
 
-/// The function that is maximized when a query asks the meta-tasks.
+/// The function to maximize in a query to the meta-tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MetaSample {
-    /// A draw f_i of one task's posterior, i with probability ω_i: a sample from the mixture of posteriors.
+    /// A draw f_i of one task's posterior, with i drawn with probability ω_i: a sample from the
+    /// mixture of posteriors.
     OneTask,
     /// Σ_i ω_i f_i with a draw of every task's posterior, as in the authors' code.
     WeightedSum,
@@ -57,20 +58,21 @@ pub enum MetaSample {
 /// Settings of an [`RmGpTs`] strategy.
 #[derive(Clone, Debug)]
 pub struct RmGpTsSettings {
-    /// The target's Thompson sampling, whose surrogate's settings are those of the meta-tasks too; `standardize` is not used.
+    /// Thompson sampling of the target. Its surrogate's settings also apply to the meta-tasks;
+    /// `standardize` is not used.
     pub thompson: ThompsonSettings,
-    /// The units in which tasks are compared.
+    /// Units for comparing tasks.
     pub scale: OutputScale,
     /// Weights and share of the meta-tasks.
     pub belief: MetaBeliefSettings,
-    /// √β_t of the gaps' confidence bounds; samples are widened by that of `thompson`.
+    /// √β_t of the gaps' confidence bounds; samples are widened by the multiplier in `thompson`.
     pub gap_ucb_multiplier: UcbMultiplier,
-    /// The function of a query that asks the meta-tasks.
+    /// The function to maximize in a query to the meta-tasks.
     pub meta_sample: MetaSample,
 }
 
 impl RmGpTsSettings {
-    /// Defaults for one party's study, as [`super::RmGpUcbSettings::for_study`].
+    /// Defaults for one party's study, as in [`super::RmGpUcbSettings::for_study`].
     ///
     /// # Panics
     /// If `dim` is 0.
@@ -85,8 +87,8 @@ impl RmGpTsSettings {
     }
 }
 
-/// Thompson sampling from the mixture of [`super::RmGpUcb`]: with probability ν_t a function drawn from the meta-tasks'
-/// posteriors is maximized, else one drawn from the target's.
+/// Thompson sampling from the mixture of [`super::RmGpUcb`]: maximizes a posterior sample of the
+/// meta-tasks with probability ν_t, and one of the target otherwise.
 #[derive(Clone, Debug)]
 pub struct RmGpTs {
     learner: Learner<ThompsonSampling>,
@@ -108,13 +110,13 @@ impl RmGpTs {
         Self::with_models(domain, Arc::new(models), settings, seed)
     }
 
-    /// The same with models that were fitted before, on the same scale.
+    /// Creates the strategy with models that were already fitted on the same scale.
     ///
     /// # Errors
     /// If a setting is out of range.
     ///
     /// # Panics
-    /// If the tasks have another dimension than the domain.
+    /// If the dimension of the tasks differs from that of the domain.
     pub fn with_models(
         domain: Domain,
         models: Arc<TaskModels>,
@@ -135,7 +137,7 @@ impl RmGpTs {
         })
     }
 
-    /// Query for the maximum of a function of the meta-tasks.
+    /// Proposes the maximum of a function of the meta-tasks.
     fn propose_meta(
         &self,
         weights: &[f64],
@@ -161,7 +163,7 @@ impl RmGpTs {
     }
 }
 
-/// Index i with probability weights[i].
+/// Draws index i with probability `weights[i]`.
 fn draw(weights: &[f64], stream: &mut Stream) -> usize {
     let mut left = stream.uniform();
     for (index, weight) in weights.iter().enumerate() {
@@ -170,7 +172,7 @@ fn draw(weights: &[f64], stream: &mut Stream) -> usize {
             return index;
         }
     }
-    weights.len() - 1 // rounding
+    weights.len() - 1 // reached only by rounding
 }
 
 impl Strategy for RmGpTs {

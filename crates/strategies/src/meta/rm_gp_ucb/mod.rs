@@ -17,7 +17,7 @@ use crate::{
     StrategyError, Surrogate, SurrogateSettings, UcbMultiplier,
 };
 
-/// The options of `rm-gp-ucb`.
+/// Options of `rm-gp-ucb`.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RmGpUcbOptions {
@@ -26,7 +26,8 @@ pub struct RmGpUcbOptions {
     pub ucb_multiplier: UcbMultiplier,
 }
 
-/// The schedule of the thesis' experiments: a wider one was measured to find less (docs/studies.md).
+/// The schedule of the thesis' experiments. In measurements a wider one found less
+/// (docs/studies.md).
 fn thesis() -> UcbMultiplier {
     UcbMultiplier::Logarithmic
 }
@@ -67,19 +68,20 @@ impl MetaOptions for RmGpUcbOptions {
 /// Settings of an [`RmGpUcb`] strategy.
 #[derive(Clone, Debug)]
 pub struct RmGpUcbSettings {
-    /// The surrogates of the target and of every meta-task; their sampler and `standardize` are not used.
+    /// Surrogates of the target and of every meta-task; their sampler and `standardize` are not
+    /// used.
     pub surrogate: SurrogateSettings,
-    /// The units in which tasks are compared.
+    /// Units for comparing tasks.
     pub scale: OutputScale,
-    /// The search for the acquisition function's maximum.
+    /// Search for the acquisition function's maximum.
     pub maximizer: Maximizer,
-    /// √β_t: it multiplies the target's standard deviation.
+    /// √β_t, the factor of the target's standard deviation.
     pub ucb_multiplier: UcbMultiplier,
-    /// √τ: it multiplies the meta-tasks' standard deviations.
+    /// √τ, the factor of the meta-tasks' standard deviations.
     pub meta_ucb_multiplier: f64,
     /// Weights and share of the meta-tasks.
     pub belief: MetaBeliefSettings,
-    /// Repeated points.
+    /// Rule for repeated points.
     pub repeats: Repeats,
 }
 
@@ -106,14 +108,16 @@ impl RmGpUcbSettings {
 ///
 /// x_t = argmax ν_t Σ_i ω_i [μ̄_i(x) + √τ σ̄_i(x)] + (1 − ν_t) [μ_{t−1}(x) + √β_t σ_{t−1}(x)]
 ///
-/// The steps t of β_t count the target's observations, an initial design included; those of ν_t count the queries after it,
-/// so that ν_1 = 1: the first query asks the meta-tasks alone. Standard deviations are those of the latent function; the authors'
-/// code adds the noise. Meta-tasks whose part is below 1e-9 are left out of the sum.
+/// The steps t of β_t count the target's observations, including an initial design. Those of ν_t
+/// count the queries after it, so that ν_1 = 1: the first query uses only the meta-tasks. Standard
+/// deviations are those of the latent function; the authors' code adds the noise. Meta-tasks with a
+/// part below 1e-9 are left out of the sum.
 ///
 /// Both parts are summed in the units of the comparison ([`OutputScale`]).
 ///
-/// Running trials enter as observations of their own posterior mean, as in [`crate::GpUcb`]. Cost of a query: O(n² + Σ N_i²) for
-/// each of the points that the search evaluates; on a finite domain the meta-tasks' bounds are computed once.
+/// Running trials enter as observations of their own posterior mean, as in [`crate::GpUcb`]. A
+/// query costs O(n² + Σ N_i²) for each evaluated point of the search; on a finite domain the
+/// meta-tasks' bounds are computed once.
 #[derive(Clone, Debug)]
 pub struct RmGpUcb {
     learner: Learner<Proposer>,
@@ -122,7 +126,7 @@ pub struct RmGpUcb {
     bounds: Option<Arc<Vec<Vec<f64>>>>,
 }
 
-/// A part of the acquisition function that is too small to move its maximum.
+/// Parts of the acquisition function up to this size are too small to move its maximum.
 const NEGLIGIBLE: f64 = 1e-9;
 
 impl RmGpUcb {
@@ -140,13 +144,13 @@ impl RmGpUcb {
         Self::with_models(domain, Arc::new(models), settings, seed)
     }
 
-    /// The same with models that were fitted before, on the same scale.
+    /// Creates the strategy with models that were already fitted on the same scale.
     ///
     /// # Errors
     /// If a setting is out of range.
     ///
     /// # Panics
-    /// If the tasks have another dimension than the domain.
+    /// If the dimension of the tasks differs from that of the domain.
     pub fn with_models(
         domain: Domain,
         models: Arc<TaskModels>,
@@ -212,7 +216,7 @@ impl Strategy for RmGpUcb {
             .filter(|(_, part)| *part > NEGLIGIBLE)
             .collect();
         let predictor = posterior.predictor();
-        // Shifts move no maximum, and are left out of the sum.
+        // Shifts do not move the maximum and are left out of the sum.
         let exchange = models.exchange(proposer.surrogate());
         let own_beta = beta * exchange.target_std_factor / exchange.target_factor;
         let own = upper_bound(&predictor, own_beta);

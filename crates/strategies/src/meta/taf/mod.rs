@@ -15,13 +15,13 @@ use crate::{
     log_expected_improvement,
 };
 
-/// The options of `taf`: none.
+/// Options of `taf`: none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TafOptions {}
 
 impl MetaOptions for TafOptions {
-    /// The study's own model sees noise if those of old studies do: rankings compare them.
+    /// The study's own model allows for noise if those of old studies do, as rankings compare them.
     fn make(
         &self,
         setup: &Setup<'_>,
@@ -34,43 +34,47 @@ impl MetaOptions for TafOptions {
     }
 }
 
-/// The measure of a meta-task's distance from the target, which is compared with the bandwidth.
+/// Measure of a meta-task's distance from the target, for comparison with the bandwidth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RankingDistance {
-    /// Share of the pairs of the target's observations that the task's mean misranks, in `[0, 1]`: Kendall's distance, the
-    /// ranking meta-features of Wistuba et al. (2016, 2018). 1/2 on average for an unrelated task, however many there are.
+    /// Share of the pairs of the target's observations that the task's mean misranks, in `[0, 1]`:
+    /// Kendall's distance, the ranking meta-features of Wistuba et al. (2016, 2018). 1/2 on average
+    /// for an unrelated task, independent of the number of observations.
     Share,
-    /// ‖χ − χ_i‖ over the n(n − 1) ordered pairs (j, k), where χ has the entry 1/(n(n − 1)) if y_j > y_k, else 0: the
-    /// authors' code of FTS and RM-GP-UCB. It is at most 1/√(n(n − 1)), so that all tasks come to weigh the same.
+    /// ‖χ − χ_i‖ over the n(n − 1) ordered pairs (j, k): the authors' code of FTS and RM-GP-UCB.
+    /// The entry of χ is 1/(n(n − 1)) if y_j > y_k, else 0. The distance is at most 1/√(n(n − 1)),
+    /// so that in the long run all tasks have equal weights.
     Vanishing,
 }
 
-/// The contribution of a meta-task where it predicts an improvement.
+/// Contribution of a meta-task to the acquisition function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MetaImprovement {
-    /// max(μ_i(x) − f*_i, 0): the predicted improvement of the paper, which leaves uncertainty to the target. A task whose
-    /// promise was tried has nothing more to say.
+    /// max(μ_i(x) − f*_i, 0): the predicted improvement of the paper, which leaves uncertainty to
+    /// the target. Once the best point of a task was tried, the task has no further effect.
     Predicted,
-    /// EI_i(x) = E[max(f_i(x) − f*_i, 0)] of its posterior. What the target observes does not lessen a task's variance, so
-    /// the task recommends its best point again and again.
+    /// EI_i(x) = E[max(f_i(x) − f*_i, 0)] of its posterior. Observations of the target do not
+    /// reduce a task's variance, so the task recommends its best point repeatedly.
     Expected,
-    /// max(g − f*_i, 0) with one draw g of the posterior at x, anew at every point: the authors' code of FTS and RM-GP-UCB,
-    /// whose acquisition function is noise. It has no gradient: only values are searched, by DIRECT or among candidates.
+    /// max(g − f*_i, 0) with one draw g of the posterior at x, drawn again at every point: the
+    /// authors' code of FTS and RM-GP-UCB, with an acquisition function that is noise. It has no
+    /// gradient: only values are searched, by DIRECT or among candidates.
     RandomDraw,
 }
 
-/// f*_i, what a meta-task's improvement is measured from.
+/// f*_i, the reference value of a meta-task's improvement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MetaIncumbent {
-    /// The largest of its means at the target's inputs: what it says of where the target has already been (the paper). Its
-    /// prior mean 0 before any.
+    /// The largest of the task's means at the target's inputs: its prediction for the points that
+    /// the target has already queried (the paper). The prior mean 0 without observations.
     BestPredicted,
-    /// The best output that it has observed itself (FTS section 3.2, where agents send it).
+    /// The best output observed by the task itself (FTS section 3.2, with messages that contain
+    /// it).
     OwnBest,
 }
 
 impl MetaIncumbent {
-    /// A task that lacks the incumbent.
+    /// Finds a task without the required incumbent.
     fn missing(self, tasks: &[Arc<dyn TaskModel>]) -> Option<&Arc<dyn TaskModel>> {
         let mut tasks = tasks.iter().filter(|_| self == Self::OwnBest);
         tasks.find(|task| !task.largest_output().is_finite())
@@ -82,15 +86,15 @@ impl MetaIncumbent {
 pub struct TafSettings {
     /// Models and search.
     pub ensemble: EnsembleSettings,
-    /// ρ > 0: tasks at this distance or beyond weigh 0. 0.5 in the papers.
+    /// ρ > 0: tasks at this distance or beyond have weight 0. 0.5 in the papers.
     pub bandwidth: f64,
-    /// The distance.
+    /// Measure of distance.
     pub distance: RankingDistance,
-    /// The meta-tasks' terms.
+    /// Terms of the meta-tasks.
     pub meta_improvement: MetaImprovement,
-    /// The incumbent that they improve on.
+    /// Incumbent of these terms.
     pub meta_incumbent: MetaIncumbent,
-    /// The target's variance in its own term.
+    /// Variance of the target in its own term.
     pub target_variance: TargetVariance,
 }
 
@@ -110,11 +114,12 @@ impl TafSettings {
         }
     }
 
-    /// The same as the authors of FTS run it: a distance that vanishes, improvements by random draws over the incumbents
-    /// that were sent, noise in the target's variance, DIRECT with 20,000 evaluations. Surrogate and repeats stay.
+    /// Returns the settings of the FTS authors' code: a distance that vanishes, improvements by
+    /// random draws over the received incumbents, noise in the target's variance, DIRECT with
+    /// 20,000 evaluations. Surrogate and repeats are kept.
     ///
-    /// A draw is a function of the query's stream and of the point, so equal seeds give equal runs; DIRECT asks at no point
-    /// twice, so it sees what it sees in their code.
+    /// A draw is a function of the query's stream and of the point, so equal seeds give equal runs.
+    /// DIRECT evaluates no point twice, so it gets the same kind of values as in their code.
     #[must_use]
     pub fn as_in_authors_code(self) -> Self {
         Self {
@@ -128,21 +133,23 @@ impl TafSettings {
     }
 }
 
-/// The weighted mean of the target's expected improvement and of what meta-tasks promise:
+/// Weighted mean of the target's expected improvement and of the meta-tasks' improvements:
 ///
-/// x_t = argmax [w EI(x) + Σ_i w_i I_i(x)] / (w + Σ_i w_i),   w_i = ¾ (1 − (d_i/ρ)²) for d_i < ρ, else 0,   w = ¾
+/// x_t = argmax [w EI(x) + Σ_i w_i I_i(x)] / (w + Σ_i w_i),   w_i = ¾ (1 − (d_i/ρ)²) for d_i < ρ,
+/// else 0,   w = ¾
 ///
-/// with the distance d_i between the target's ranking of its observations and task i's, and I_i = max(μ_i(x) − f*_i, 0), task
-/// i's predicted improvement over what it predicts where the target has been. Its logarithm is maximized, unless improvements
-/// are random draws.
+/// with the distance d_i between the target's ranking of its observations and task i's. The term
+/// I_i = max(μ_i(x) − f*_i, 0) is task i's predicted improvement over its prediction at the
+/// target's inputs. The logarithm of the mean is maximized, unless improvements are random draws.
 ///
-/// Running trials enter as observations of their own posterior mean. Cost of a query: O(t² M) for the weights, once for each
-/// telling; then one prediction of every model that has a weight for each of the points that the search evaluates.
+/// Running trials enter as observations of their own posterior mean. The weights cost O(t² M), once
+/// for each `tell`. A query then costs one prediction of every model with a weight for each
+/// evaluated point of the search.
 #[derive(Clone, Debug)]
 pub struct Taf {
     ensemble: Ensemble,
     settings: TafSettings,
-    /// For the observations told so far, once asked for.
+    /// State for the observations told so far, once requested.
     belief: OnceLock<Belief>,
 }
 
@@ -153,7 +160,7 @@ struct Belief {
     incumbents: Vec<f64>,
 }
 
-/// The largest value of the Epanechnikov kernel.
+/// Largest value of the Epanechnikov kernel.
 const KERNEL_PEAK: f64 = 0.75;
 
 impl Taf {
@@ -171,11 +178,11 @@ impl Taf {
         Self::of(ensemble, settings)
     }
 
-    /// The same with given models: see [`super::Rgpe::with_models`].
+    /// Creates the strategy with given models: see [`super::Rgpe::with_models`].
     ///
     /// # Errors
-    /// If a setting is out of range, a task has another dimension than the domain, or its own incumbent is asked for and
-    /// was not sent.
+    /// If a setting is out of range, the dimension of a task differs from that of the domain, or
+    /// its own incumbent is required but absent.
     pub fn with_models(
         domain: Domain,
         tasks: Vec<Arc<dyn TaskModel>>,
@@ -238,7 +245,7 @@ impl ModelEnsemble for Taf {
 
     fn set_models(&mut self, tasks: Vec<Arc<dyn TaskModel>>) {
         let missing = self.settings.meta_incumbent.missing(&tasks);
-        assert!(missing.is_none(), "{missing:?} was sent without the incumbent that is asked for");
+        assert!(missing.is_none(), "{missing:?} was sent without the requested incumbent");
         self.ensemble.set_tasks(tasks);
         self.belief = OnceLock::new();
     }
@@ -305,7 +312,7 @@ struct TransferImprovement {
     noise_variance: f64,
     least_variance: f64,
     form: MetaImprovement,
-    /// The seed of random draws.
+    /// Seed of random draws.
     draws: Seed,
 }
 
@@ -349,9 +356,9 @@ impl TransferImprovement {
         }
     }
 
-    /// The mean itself with one draw of each task at x.
+    /// The mean itself, with one draw of each task at x.
     fn drawn(&self, x: &[f64], moments: &[Moments]) -> f64 {
-        // FNV-1a over the bits of x: the label of this point's draws.
+        // FNV-1a over the bits of x labels the draws of this point.
         let label = x.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, v| {
             (hash ^ v.to_bits()).wrapping_mul(0x0000_0100_0000_01b3)
         });
@@ -373,7 +380,8 @@ impl Acquisition for TransferImprovement {
         self.slopes(x, moments, &mut vec![Moments::default(); moments.len()])
     }
 
-    /// ln Σ_i e^{l_i} with l_i = ln(w_i I_i): its slopes are those of l_i, weighed by the terms' shares.
+    /// ln Σ_i e^{l_i} with l_i = ln(w_i I_i). The slopes are those of l_i, weighted by the terms'
+    /// shares.
     fn slopes(&self, x: &[f64], moments: &[Moments], slopes: &mut [Moments]) -> f64 {
         if self.form == MetaImprovement::RandomDraw {
             slopes.fill(Moments::default());

@@ -42,8 +42,8 @@ fn slopes_of_the_mixture_agree_with_differences() {
     check_slopes(&acquisition(MetaImprovement::Predicted));
 }
 
-/// The mean over many points of what is drawn at each is the mixture of expected improvements; one point answers the same
-/// again, another something else.
+/// The mean of the draws over many points is the mixture of expected improvements. The same point
+/// gives the same value again, another point a different one.
 #[test]
 fn random_draws_are_a_function_of_the_point() {
     let drawn = acquisition(MetaImprovement::RandomDraw);
@@ -66,7 +66,8 @@ fn settings() -> TafSettings {
     TafSettings { ensemble: ensemble(true), ..TafSettings::for_study(2, false) }
 }
 
-/// A copy of the target keeps its weight, an opposite has none; with the authors' distance both come to weigh the same.
+/// A copy of the target keeps its weight, its negative has none; with the authors' distance both
+/// have equal weights in the end.
 #[test]
 fn weight_follows_the_ranking_unless_the_distance_vanishes() {
     let tasks = [
@@ -86,7 +87,8 @@ fn weight_follows_the_ranking_unless_the_distance_vanishes() {
     }
 }
 
-/// With the best prediction at the target's inputs as incumbent, and with that of the task.
+/// Tests both incumbents: the best prediction at the target's inputs, and the task's own best
+/// output.
 #[test]
 fn incumbents_are_those_of_the_settings() {
     let tasks = [observed("the same", 40, 1, peak)];
@@ -104,8 +106,8 @@ fn incumbents_are_those_of_the_settings() {
     }
 }
 
-/// Tasks as other agents send them: the query is near the sender's peak after two own observations elsewhere. A task that
-/// was sent without its incumbent is refused where that is asked for.
+/// Tasks from reports of other agents: the query is near the sender's peak after two own
+/// observations elsewhere. A task without its incumbent is refused if the settings require it.
 #[test]
 fn reports_of_other_agents_transfer() {
     let description =

@@ -1,4 +1,4 @@
-//! The messages of a command about its training, line by line as it prints.
+//! Parser for the training messages in a command's output, line by line as it is printed.
 
 use rustix::process::Signal;
 use serde_json::{Map, Value};
@@ -7,9 +7,9 @@ use super::near_report::NearReport;
 use super::training_output::last_drawn;
 use crate::Unusable;
 
-/// Bytes of a line above which it is no report.
+/// Maximum length of a line in bytes; longer lines are ignored.
 const LINE_BYTES: usize = 64 * 1024;
-/// Signals by which a command may ask to be stopped.
+/// Signals that a command may choose in `stop_by`.
 const SIGNALS: [(&str, Signal); 4] = [
     ("SIGINT", Signal::INT),
     ("SIGTERM", Signal::TERM),
@@ -17,33 +17,33 @@ const SIGNALS: [(&str, Signal); 4] = [
     ("SIGUSR2", Signal::USR2),
 ];
 
-/// Something that a command says about its training.
+/// Message of a command about its training.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum TrainingMessage {
     /// `{"epoch": 7, "value": 0.83}`
     Report { epoch: u32, value: f64 },
-    /// The same with another word than a number: null, NaN, Infinity or -Infinity.
+    /// A report without a finite number as its value: null, NaN, Infinity or -Infinity.
     NoNumber { epoch: u32, word: &'static str },
     /// `{"stop_by": "SIGUSR1"}`
     StopBy(Signal),
-    /// A report or a wish that cannot be used, and why.
+    /// Report or `stop_by` message that cannot be used, with the reason.
     Unusable(Unusable, String),
 }
 
-/// Cuts what is printed into lines and keeps what is said in them; at most one line is in memory.
+/// Splits output into lines and collects their messages. Buffers at most one line.
 #[derive(Debug, Default)]
 pub(super) struct Lines {
     line: Vec<u8>,
     is_too_long: bool,
     said: Vec<TrainingMessage>,
-    /// The line of the first report.
+    /// Line of the first report.
     first_report: Option<String>,
-    /// While there is no report: the line that looked most like one.
+    /// Line most similar to a report, recorded until the first report.
     resembling: Option<NearReport>,
 }
 
 impl Lines {
-    /// Takes in what was printed next.
+    /// Processes the next piece of output.
     pub(super) fn take_in(&mut self, printed: &[u8]) {
         let mut parts = printed.split(|byte| *byte == b'\n');
         let unfinished = parts.next_back();
@@ -63,12 +63,12 @@ impl Lines {
         }
     }
 
-    /// The line has ended.
+    /// Parses and clears the current line.
     pub(super) fn end(&mut self) {
         if !self.is_too_long && !self.line.is_empty() {
             let line = std::mem::take(&mut self.line);
             if let Ok(line) = std::str::from_utf8(&line) {
-                self.hear(last_drawn(line));
+                self.read_line(last_drawn(line));
             }
             self.line = line;
         }
@@ -76,7 +76,7 @@ impl Lines {
         self.is_too_long = false;
     }
 
-    fn hear(&mut self, line: &str) {
+    fn read_line(&mut self, line: &str) {
         let said = read(line);
         if self.first_report.is_none() {
             if let Some(TrainingMessage::Report { .. } | TrainingMessage::NoNumber { .. }) = said {
@@ -93,24 +93,24 @@ impl Lines {
         self.said.extend(said);
     }
 
-    /// The line of the first report.
+    /// Returns the line of the first report.
     pub(super) fn first_report(&self) -> Option<&str> {
         self.first_report.as_deref()
     }
 
-    /// The line that looked most like a report, if there was none.
+    /// Returns the line most similar to a report; `None` if there was a report.
     pub(super) fn resembling(&self) -> Option<&NearReport> {
         let found = self.resembling.as_ref();
         found.filter(|_| self.first_report.is_none())
     }
 
-    /// Takes what was said since the last call.
+    /// Takes the messages since the last call.
     pub(super) fn said(&mut self) -> Vec<TrainingMessage> {
         std::mem::take(&mut self.said)
     }
 }
 
-/// Returns true if a line is meant as a report, usable or not.
+/// Returns true if a line is a report, even with an invalid epoch or a value that is not finite.
 pub(super) fn is_report(line: &str) -> bool {
     match read(line) {
         Some(TrainingMessage::Report { .. } | TrainingMessage::NoNumber { .. }) => true,
@@ -119,7 +119,7 @@ pub(super) fn is_report(line: &str) -> bool {
     }
 }
 
-/// Returns what a line says; `None` if it is not about the training.
+/// Parses a line; returns `None` if it is not a training message.
 fn read(line: &str) -> Option<TrainingMessage> {
     if !line.starts_with('{') || !(line.contains("\"epoch\"") || line.contains("\"stop_by\"")) {
         return None;
@@ -130,7 +130,7 @@ fn read(line: &str) -> Option<TrainingMessage> {
             return None;
         };
         let Some(epoch) = whole(epoch) else {
-            let why = format!("it has reported epoch {epoch}, expected a whole number from 1");
+            let why = format!("it reported epoch {epoch}, expected a whole number from 1");
             return Some(TrainingMessage::Unusable(Unusable::Epoch, why));
         };
         return Some(match value.as_f64() {
@@ -145,13 +145,13 @@ fn read(line: &str) -> Option<TrainingMessage> {
         None => TrainingMessage::Unusable(
             Unusable::StopBy,
             format!(
-                "it wants to be stopped by {wish}, expected \"SIGINT\", \"SIGTERM\", \"SIGUSR1\" or \"SIGUSR2\""
+                "it asked to be stopped by {wish}, expected \"SIGINT\", \"SIGTERM\", \"SIGUSR1\" or \"SIGUSR2\""
             ),
         ),
     })
 }
 
-/// The text that stands for the value.
+/// Returns the raw text of the value in a line.
 fn value_text(line: &str) -> &str {
     let after = line.split_once("\"value\"").map_or("", |(_, after)| after);
     let after = after.trim_start_matches([':', ' ', '\t']);
@@ -159,7 +159,7 @@ fn value_text(line: &str) -> &str {
     &after[..end]
 }
 
-/// The word that stands for the value in a line without a finite number there.
+/// Returns the word for a value that is not a finite number.
 fn word(line: &str) -> &'static str {
     let text = value_text(line);
     let words = ["NaN", "Infinity", "-Infinity"];
@@ -171,8 +171,10 @@ fn word(line: &str) -> &'static str {
     })
 }
 
-/// The object that a line is. Python's json writes NaN and Infinity, which JSON does not have: they count as null, and so does a
-/// value that is too large to be a number.
+/// Parses a line as a JSON object.
+///
+/// Python's json writes NaN and Infinity, which are not JSON. They count as null, as does a value
+/// that overflows to infinity.
 fn object(line: &str) -> Option<Map<String, Value>> {
     if let Ok(object) = serde_json::from_str(line) {
         return Some(object);
@@ -188,7 +190,7 @@ fn object(line: &str) -> Option<Map<String, Value>> {
     serde_json::from_str(&without).ok()
 }
 
-/// A whole number from 1; 7.0 is one too.
+/// Converts to a whole number from 1; accepts 7.0 too. `None` otherwise.
 fn whole(number: &serde_json::Number) -> Option<u32> {
     let epoch = number.as_f64()?;
     if epoch.fract() != 0.0 || !(1.0..=f64::from(u32::MAX)).contains(&epoch) {
@@ -226,7 +228,7 @@ mod tests {
                        {\"epoch\": 9, \"value\": 2\n{\"epoch\": 10, \"value\": 0.25}";
         let expected = [report(1, 0.5), report(2, -3.0), report(7, 1e-3), report(10, 0.25)];
         assert_eq!(said(printed), expected);
-        // However it is cut into pieces.
+        // The result does not depend on how the output is split.
         let mut lines = Lines::default();
         for byte in printed.bytes() {
             lines.take_in(&[byte]);
@@ -275,7 +277,7 @@ mod tests {
         assert_eq!(said("{\"stop_by\": \"SIGUSR1\"}\n"), [TrainingMessage::StopBy(Signal::USR1)]);
         for wish in ["\"SIGKILL\"", "10", "null"] {
             let found = said(&format!("{{\"stop_by\": {wish}}}\n"));
-            let expected = format!("it wants to be stopped by {wish}, expected \"SIGINT\"");
+            let expected = format!("it asked to be stopped by {wish}, expected \"SIGINT\"");
             assert!(
                 matches!(&found[..], [TrainingMessage::Unusable(Unusable::StopBy, why)] if why.starts_with(&expected)),
                 "{found:?}"

@@ -1,29 +1,29 @@
-//! Lines that are meant as reports but are none, and what is wrong with them.
+//! Detection of malformed reports, with the fault of each.
 
 use serde_json::{Map, Value};
 
-/// Characters of a line that are quoted.
+/// Maximum number of characters quoted from a line.
 const QUOTED_CHARS: usize = 120;
 
-/// A line that looks like a report and is none.
+/// Line that resembles a report but is not a valid one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct NearReport {
-    /// The degree of resemblance to a report; higher is more alike.
+    /// Degree of resemblance to a report; higher is more similar.
     pub(super) likeness: u8,
-    /// The line, and what is wrong with it.
+    /// Quoted line and its fault.
     pub(super) what: String,
 }
 
 impl NearReport {
-    /// Returns what is wrong with a line that is no report; `None` if it does not look like one.
+    /// Checks a line that is not a report; returns `None` if it does not resemble one.
     pub(super) fn of(line: &str) -> Option<Self> {
         let (likeness, why) = fault(line)?;
         Some(Self::new(likeness, line, &why))
     }
 
-    /// A report, but on standard error.
+    /// Creates the entry for a valid report that was printed on standard error.
     pub(super) fn on_standard_error(line: &str) -> Self {
-        let why = "it stands on standard error, and reports are read from standard output";
+        let why = "it is on standard error, but reports are read from standard output";
         Self::new(u8::MAX, line, why)
     }
 
@@ -33,26 +33,27 @@ impl NearReport {
         if line.chars().count() > QUOTED_CHARS {
             quoted.push('…');
         }
-        Self { likeness, what: format!("`{quoted}` is none: {why}") }
+        Self { likeness, what: format!("`{quoted}` is not a report: {why}") }
     }
 }
 
-/// Returns how much a line looks like a report, and what is wrong with it; `None` if it does not look like one, or is
-/// one.
+/// Returns the likeness of a line to a report, and its fault.
+///
+/// `None` if the line does not resemble a report, or is a valid one.
 fn fault(line: &str) -> Option<(u8, String)> {
     let brace = line.find('{');
     let object = brace.and_then(|at| serde_json::from_str::<Map<String, Value>>(&line[at..]).ok());
     let Some(object) = object else {
         if brace.is_some() && line.contains("'epoch'") && line.contains("'value'") {
-            let why = "JSON has double quotes; in Python print(json.dumps(..), flush=True)";
+            let why = "JSON needs double quotes; in Python print(json.dumps(..), flush=True)";
             return Some((3, why.to_owned()));
         }
         let has_word = line.to_ascii_lowercase().contains("epoch");
-        return has_word.then(|| (1, "it is no JSON object".to_owned()));
+        return has_word.then(|| (1, "it is not a JSON object".to_owned()));
     };
     match (object.get("epoch"), object.get("value")) {
         (Some(Value::Number(_)), Some(Value::Number(_) | Value::Null)) => {
-            let why = "a report begins with its brace, and something stands before it";
+            let why = "a report must begin with its brace, but other text precedes it";
             (brace != Some(0)).then(|| (5, why.to_owned()))
         }
         (Some(epoch), Some(value)) => Some((
@@ -79,9 +80,9 @@ mod tests {
             ("{\"epoch\": 3, \"loss\": 0.5}", "it has no \"value\""),
             ("{\"epoch\": \"3\", \"value\": 1}", "its epoch is \"3\", expected a whole number"),
             ("{\"epoch\": 3, \"value\": \"low\"}", "its value is \"low\", expected a number"),
-            ("INFO {\"epoch\": 3, \"value\": 1}", "something stands before it"),
-            ("{'epoch': 3, 'value': 1}", "JSON has double quotes"),
-            ("Epoch 3/10 loss 0.5", "it is no JSON object"),
+            ("INFO {\"epoch\": 3, \"value\": 1}", "other text precedes it"),
+            ("{'epoch': 3, 'value': 1}", "JSON needs double quotes"),
+            ("Epoch 3/10 loss 0.5", "it is not a JSON object"),
         ] {
             let found = NearReport::of(line).expect("it looks like one");
             assert!(found.what.contains(expected), "{found:?}");

@@ -1,14 +1,16 @@
-//! A program with a template of arguments: started in a process group of its own, listened to, and ended in time.
+//! Programs with templated arguments: started in a separate process group, read and ended in time.
 
 use std::fs::File;
 use std::io::{Seek as _, Write as _};
 use std::ops::ControlFlow;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+
+use rustix::process::{Resource, Rlimit, getrlimit};
 
 use super::running::{Finished, Running, TICK};
 use super::secrets::remove_secrets;
@@ -21,44 +23,54 @@ use crate::Failure;
 const STDERR_CHARS: usize = 400;
 /// Time between SIGTERM and SIGKILL.
 pub(super) const GRACE: Duration = Duration::from_millis(500);
-/// The time after a command has failed in which the stop flag may still be set: a signal that ends this process often goes to the command too,
-/// as from Slurm or at a shutdown, and the command may end first.
+/// Time after a failed command during which a set stop flag still counts as the cause.
+///
+/// A signal that ends this process often goes to the command too, as from Slurm or at a shutdown,
+/// and the command may end first.
 const SIGNALLED: Duration = Duration::from_millis(100);
 
-/// A command that was checked, and is found on this machine.
+/// A validated command with an existing program.
 ///
-/// - `{name}` in an argument becomes what stands for the name; `{{name}}` becomes the text `{name}`; other braces stay.
-/// - A text takes no place in what a shell or an interpreter would run (INV-24).
-/// - It has our environment but for our secrets (INV-26), and none of our open files but what it is given to read and write.
-/// - At the timeout, or once the stop flag is set, its whole process group gets SIGTERM, and SIGKILL half a second later.
-///   Whatever it leaves running in its group when it ends is killed.
-/// - Memory stays bounded whatever it prints: 64 KiB of each output are kept.
+/// - `{name}` in an argument becomes the value of that name; `{{name}}` becomes the text `{name}`.
+///   Other braces stay.
+/// - A text is a whole argument or the whole value of an option. It follows a script or program of
+///   the user (INV-24).
+/// - The command inherits our environment without our secrets (INV-26). Of our open files, it
+///   inherits only its standard streams.
+/// - At the timeout, or once the stop flag is set, its whole process group gets SIGTERM, and
+///   SIGKILL half a second later. Processes that it leaves running in its group are killed when it
+///   ends.
+/// - Memory stays bounded for any amount of output: the last 64 KiB of each stream are kept.
 ///
-/// Unix only. If this process itself is killed (SIGKILL), a command that is running goes on to its end.
+/// Unix only. If this process itself is killed (SIGKILL), a running command continues to its end.
 #[derive(Clone, Debug)]
 pub struct Program {
     path: PathBuf,
     arguments: Vec<Vec<Piece>>,
     directory: Option<PathBuf>,
     timeout: Option<Duration>,
+    /// Open-file limit of the command. A service may later raise the limit of this process.
+    open_files: Rlimit,
     stop: Arc<AtomicBool>,
 }
 
-/// The output of a program that ended well.
+/// Output of a program that exited with status 0.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProgramOutput {
-    /// The last line of standard output that is not blank, without what stood before its last carriage return; `None` if there
-    /// is none.
+    /// Last non-blank line of standard output, without the text before its last carriage return.
+    ///
+    /// `None` if all lines are blank.
     pub last_line: Option<String>,
     /// Tail of standard error.
     pub stderr: String,
 }
 
 impl Program {
-    /// Checks a command whose placeholders are among `known`; `stop` ends it while it runs.
+    /// Validates a command with placeholders from `known`; `stop` ends a running command.
     ///
     /// # Errors
-    /// If the command is empty, has an unknown placeholder, would run a text as code, or cannot be found and executed.
+    /// If the command is empty, has a NUL character or an unknown placeholder, might run a text as
+    /// code, or cannot be found and executed. If the timeout is zero or the directory is missing.
     pub fn new(
         spec: &CommandSpec,
         known: &[Placeholder],
@@ -79,19 +91,23 @@ impl Program {
             return Err(CommandError::Directory { directory });
         }
         Ok(Self {
-            arguments: templates(&spec.argv, known)?,
             path: find_program(program, spec.directory.as_deref())?,
+            arguments: templates(&spec.argv, known)?,
             directory: spec.directory.clone(),
             timeout: spec.timeout,
+            open_files: getrlimit(Resource::Nofile),
             stop,
         })
     }
 
-    /// Runs it to its end, with these values for placeholders, further variables in its environment, and `input` to be read from
-    /// standard input, which is empty without. `None` if the stop flag ended it.
+    /// Runs the program to its end and returns its output; `None` if the stop flag ended it.
+    ///
+    /// `value` returns the value of a placeholder. `environment` adds variables. `input` becomes
+    /// the standard input, which is empty if `None`.
     ///
     /// # Errors
-    /// If it cannot be started, ends with another status than 0 or takes too long, or a placeholder has no value.
+    /// If the program cannot be started, exits with a status other than 0 or times out, or if a
+    /// placeholder has no value.
     pub fn print(
         &self,
         value: impl Fn(&str) -> Option<String>,
@@ -121,7 +137,7 @@ impl Program {
         }))
     }
 
-    /// The command with its arguments.
+    /// Builds the command with its arguments and environment.
     pub(super) fn command(
         &self,
         value: impl Fn(&str) -> Result<String, Failure>,
@@ -145,8 +161,32 @@ impl Program {
         Ok(command)
     }
 
-    /// Runs a command to its end. `during` is called between two looks at it, and may break off what it has ended itself.
-    /// `None` if the stop flag was set before it began.
+    /// Resets a child's soft open-file limit to that of this process when `self` was created.
+    ///
+    /// A service raises the limit of this process. Some programs close every possible file
+    /// descriptor at their start, or use `select`.
+    #[cfg(target_os = "linux")]
+    fn restore_open_files(&self, child: &Child) {
+        use rustix::process::{Pid, prlimit};
+        let own = getrlimit(Resource::Nofile);
+        if own.current != self.open_files.current {
+            let limit = Rlimit { current: self.open_files.current, maximum: own.maximum };
+            if let Err(error) = prlimit(Some(Pid::from_child(child)), Resource::Nofile, limit) {
+                tracing::debug!(
+                    "cannot restore the open-file limit of {}: {error}",
+                    self.path.display()
+                );
+            }
+        }
+    }
+
+    /// Does nothing: other systems have no safe call to set the limit of another process.
+    #[cfg(not(target_os = "linux"))]
+    fn restore_open_files(&self, _: &Child) {}
+
+    /// Runs a command to its end; returns `None` if the stop flag is already set.
+    ///
+    /// `during` is called after every poll. It returns `Break` if it has ended the command itself.
     pub(super) fn run(
         &self,
         mut command: Command,
@@ -161,6 +201,7 @@ impl Program {
             program: self.path.display().to_string(),
             message: error.to_string(),
         })?;
+        self.restore_open_files(&child);
         let started = Instant::now();
         let mut running = Running::new(child, trains);
         let mut ended_by = None;
@@ -203,7 +244,7 @@ impl Program {
     }
 }
 
-/// A file of no name, to be read from its beginning.
+/// Returns an unnamed temporary file with this text, positioned at its start.
 fn file_with(text: &str) -> std::io::Result<File> {
     let mut file = tempfile::tempfile()?;
     file.write_all(text.as_bytes())?;
@@ -211,20 +252,20 @@ fn file_with(text: &str) -> std::io::Result<File> {
     Ok(file)
 }
 
-/// A command that has ended.
+/// A command that has exited or was terminated.
 pub(super) struct ExitedProgram {
     pub(super) finished: Finished,
     ended_by: Option<TerminationReason>,
 }
 
-/// The reason why we ended a command ourselves.
+/// Reason why this process terminated a command.
 enum TerminationReason {
     Stop,
     Timeout(Duration),
 }
 
 impl ExitedProgram {
-    /// Returns true if the command ended by itself.
+    /// Returns true if neither the stop flag nor the timeout ended the command.
     pub(super) fn exited_by_itself(&self) -> bool {
         self.ended_by.is_none()
     }
@@ -234,7 +275,10 @@ impl ExitedProgram {
         String::from_utf8_lossy(&self.finished.stdout).into_owned()
     }
 
-    /// Tails of standard output and standard error of a command that ended well; `None` if the stop flag ended it.
+    /// Returns the tails of standard output and standard error; `None` if the stop flag ended it.
+    ///
+    /// # Errors
+    /// If the command timed out, exited with a status other than 0 or was killed by a signal.
     pub(super) fn end(self) -> Result<Option<(String, String)>, Failure> {
         let stdout = self.stdout();
         let stderr = last_chars(&self.finished.stderr, STDERR_CHARS);

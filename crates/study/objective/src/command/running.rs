@@ -1,4 +1,4 @@
-//! A started command: its process group, what it has printed, and its end.
+//! A running command: its process group, output and termination.
 
 use std::io::{ErrorKind, Read, Write as _};
 use std::os::fd::AsFd;
@@ -14,16 +14,18 @@ use super::lines::{Lines, TrainingMessage};
 use super::near_report::NearReport;
 use crate::Failure;
 
-/// Bytes kept from the end of each output: a value stands in the last line, a cause in the last words.
+/// Number of bytes kept from the end of each output: the value or the cause of a failure is there.
 pub(super) const TAIL_BYTES: usize = 64 * 1024;
-/// Longest time between two looks at the stop flag, the deadline and the command's state.
+/// Maximum time between two polls of the stop flag, the deadline and the command's state.
 pub(super) const TICK: Duration = Duration::from_millis(20);
-/// Bytes read after the command's end at most, should a process that escaped its group go on writing.
+/// Maximum number of bytes read after the command's end.
+///
+/// A process that left the group may keep writing.
 const REST_BYTES: usize = 16 * 1024 * 1024;
 
-/// A started command: its process group and what it has printed so far.
+/// A running command: its process group and its output so far.
 ///
-/// The group is signalled only while its leader is not yet reaped, so its number cannot belong to another group.
+/// The group is signalled only before its leader is reaped, so its id cannot have been reused.
 pub(super) struct Running {
     child: Child,
     group: Pid,
@@ -36,8 +38,9 @@ pub(super) struct Running {
 }
 
 impl Running {
-    /// If it trains, what it says on standard output is read as it comes; on standard error reports are looked for only to say
-    /// that they stand in the wrong place.
+    /// Wraps a started child. If `trains` is true, standard output is parsed for training messages.
+    ///
+    /// Standard error is parsed too, only to detect reports that were written to the wrong stream.
     pub(super) fn new(mut child: Child, trains: bool) -> Self {
         let lines = || trains.then(Lines::default);
         Self {
@@ -51,7 +54,7 @@ impl Running {
         }
     }
 
-    /// Returns true if the leader has ended; leaves it unreaped.
+    /// Returns true if the leader has exited. Does not reap it.
     pub(super) fn has_ended(&self) -> Result<bool, Failure> {
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
         loop {
@@ -63,7 +66,7 @@ impl Running {
         }
     }
 
-    /// Keeps the tails of what is printed within `wait`; returns at the first print, at the latest after `wait`.
+    /// Waits up to `wait` for output and reads it; returns the number of bytes read.
     pub(super) fn listen(&mut self, wait: Duration) -> Result<usize, Failure> {
         let mut ready = [false; 2];
         {
@@ -102,7 +105,7 @@ impl Running {
         Ok(n_read)
     }
 
-    /// Asks the group to end, and waits up to `grace` for its leader to do so.
+    /// Sends SIGTERM to the group and waits up to `grace` for its leader to exit.
     pub(super) fn terminate(&mut self, grace: Duration) -> Result<(), Failure> {
         self.signal(Signal::TERM);
         let asked = Instant::now();
@@ -112,7 +115,7 @@ impl Running {
         Ok(())
     }
 
-    /// Kills what is left of the group, reads what is left in the pipes, and reaps the leader.
+    /// Kills the rest of the group, drains the pipes and reaps the leader.
     pub(super) fn finish(mut self) -> Result<Finished, Failure> {
         self.signal(Signal::KILL);
         while !self.has_ended()? {
@@ -127,7 +130,7 @@ impl Running {
             let n_read = self.listen(Duration::ZERO)?;
             let still_open = [self.stdout.pipe.is_some(), self.stderr.pipe.is_some()];
             if n_read == 0 && open == still_open {
-                break; // a process that left the group holds the pipe: nothing of ours will come
+                break; // only a process that left the group holds the pipe: the rest is not ours
             }
             n_rest += n_read;
         }
@@ -142,7 +145,7 @@ impl Running {
         })
     }
 
-    /// Takes what it has said about its training since the last call.
+    /// Takes the training messages since the last call. Discards those on standard error.
     pub(super) fn said(&mut self) -> Vec<TrainingMessage> {
         if let Some(lines) = &mut self.stderr.lines {
             drop(lines.said());
@@ -151,8 +154,9 @@ impl Running {
         lines.map(Lines::said).unwrap_or_default()
     }
 
-    /// Returns the line that looked most like a report, with what is wrong with it, if none was printed where reports
-    /// are read.
+    /// Returns the line most similar to a report, with its fault.
+    ///
+    /// `None` if standard output has a report, or no line resembles one.
     fn resembling(&self) -> Option<String> {
         let stdout = self.stdout.lines.as_ref()?;
         if stdout.first_report().is_some() {
@@ -165,9 +169,9 @@ impl Running {
         }
     }
 
-    /// Asks the leader to stop its training: by a signal, else by the line `stop` on its standard input.
+    /// Asks the leader to stop training: by a signal if given, else by the line `stop` on stdin.
     pub(super) fn ask_to_stop(&mut self, by: Option<Signal>) {
-        // Either fails only when nobody is left to hear it; five bytes always fit into an empty pipe.
+        // Both fail only if no receiver is left. Five bytes always fit into an empty pipe.
         match (by, self.stdin.take()) {
             (Some(signal), stdin) => {
                 self.stdin = stdin;
@@ -181,17 +185,17 @@ impl Running {
     }
 
     fn signal(&self, signal: Signal) {
-        // Fails only when nobody is left to receive it.
+        // Fails only if no receiver is left.
         let _ = kill_process_group(self.group, signal);
     }
 }
 
-/// A command that has ended, and what it left behind.
+/// Exit status and remaining output of a command.
 pub(super) struct Finished {
     pub(super) status: ExitStatus,
-    /// The messages about its training that were not heard yet.
+    /// Training messages that were not taken yet.
     pub(super) said: Vec<TrainingMessage>,
-    /// The line that looked most like a report, with what is wrong with it, if there was no report.
+    /// Line most similar to a report, with its fault; `None` if there was a report.
     pub(super) resembling: Option<String>,
     /// Tail of standard output.
     pub(super) stdout: Vec<u8>,
@@ -200,7 +204,7 @@ pub(super) struct Finished {
 }
 
 impl Drop for Running {
-    /// Leaves nothing behind, also when an error ended the trial early.
+    /// Kills the group and reaps the leader, even if an error ended the trial early.
     fn drop(&mut self) {
         if !self.reaped {
             self.signal(Signal::KILL);
@@ -217,7 +221,7 @@ fn lost(error: &dyn std::error::Error) -> Failure {
     Failure::Lost { message: error.to_string() }
 }
 
-/// One output of the command, of which only the tail is kept.
+/// One output stream of the command. Only its tail is kept.
 pub(super) struct Output<R> {
     pipe: Option<R>,
     pub(super) tail: Vec<u8>,
@@ -230,7 +234,9 @@ impl<R: Read + AsFd> Output<R> {
         Self { pipe, tail, lines }
     }
 
-    /// Reads once, which does not block when `poll` has reported the pipe; closes it at its end.
+    /// Reads once, and closes the pipe at its end.
+    ///
+    /// Does not block if `poll` has reported the pipe.
     fn read(&mut self) -> Result<usize, Failure> {
         let Some(pipe) = &mut self.pipe else {
             return Ok(0);

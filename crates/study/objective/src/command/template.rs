@@ -8,20 +8,22 @@ use std::path::{Path, PathBuf};
 use fedbo_space::{Kind, Parameter, Space, Value};
 
 use super::CommandError;
-use super::interpreters::{Argument, ExecutionMode, danger};
+use super::text_arguments::{Misplaced, misplaced};
 
-/// A name that may stand in braces in an argument.
+/// Name that can appear in braces in an argument.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Placeholder {
-    /// The name.
+    /// Name without the braces.
     pub name: String,
-    /// True if a text that somebody chose takes its place. Anything else is a number, `true` or `false` as this program
-    /// writes it, which is no code in any language.
+    /// True if the value may be a text.
+    ///
+    /// Other values are numbers, `true` or `false` as formatted by this program. They are not code
+    /// in any language.
     pub is_text: bool,
 }
 
 impl Placeholder {
-    /// The placeholder of a parameter under a name.
+    /// Creates the placeholder `name` for a parameter.
     #[must_use]
     pub fn named(name: impl Into<String>, parameter: &Parameter) -> Self {
         Self {
@@ -36,7 +38,7 @@ impl Placeholder {
         }
     }
 
-    /// Those of a space's parameters.
+    /// Creates one placeholder for each parameter of a space.
     #[must_use]
     pub fn of(space: &Space) -> Vec<Self> {
         let parameters = space.parameters().iter();
@@ -51,7 +53,9 @@ pub(super) enum Piece {
     Parameter(Placeholder),
 }
 
-/// Cuts the arguments of a program into text and placeholders.
+/// Splits the arguments of a program into text and placeholders.
+///
+/// `argv` includes the program; the result does not.
 pub(super) fn templates(
     argv: &[String],
     known: &[Placeholder],
@@ -64,61 +68,22 @@ pub(super) fn templates(
     Ok(all)
 }
 
-/// No text that somebody chose is run as code (INV-24).
+/// Checks that no text can be run as code (INV-24).
+///
+/// A choice may come from another party and is inserted without quoting.
 fn runs_no_text(argv: &[String], templates: &[Vec<Piece>]) -> Result<(), CommandError> {
-    // INV-24: a choice may come from others, and is pasted in as it is.
-    let as_written: Vec<(String, Option<usize>)> = templates.iter().map(|t| written(t)).collect();
-    let program = argv.iter().take(1).map(|program| Argument { text: program, head: None });
-    let rest = as_written
-        .iter()
-        .map(|(text, place)| Argument { text, head: place.map(|place| &text[..place]) });
-    let arguments: Vec<Argument<'_>> = program.chain(rest).collect();
-    let Some(found) = danger(&arguments) else {
+    let Some((index, fault)) = misplaced(argv, templates) else {
         return Ok(());
     };
-    let index = found.index;
-    let (argument, by) = (argv[index].clone(), found.by);
+    let argument = argv[index].clone();
     let name = text_of(&templates[index - 1]).unwrap_or_default().to_owned();
-    let instead = match found.way {
-        ExecutionMode::Program => {
-            return Err(CommandError::ChoosesProgram { index, argument, name, by });
-        }
-        ExecutionMode::Shell => format!(
-            "hand it over as an argument of its own, which is data: [\"sh\", \"-c\", \"./train \\\"$1\\\"\", \"sh\", \"{{{name}}}\"]"
-        ),
-        ExecutionMode::Code => format!(
-            "hand it over as an argument of its own behind the code, where the code finds it as data: [.., \"{{{name}}}\"]"
-        ),
-        ExecutionMode::Awk => {
-            format!(
-                "hand it over as a variable, which is data: [\"{by}\", \"-v\", \"v={{{name}}}\", ..]"
-            )
-        }
-        ExecutionMode::Line => format!(
-            "write a script that is handed \"{{{name}}}\" as an argument of its own, and quotes it"
-        ),
-    };
-    Err(CommandError::Code { index, argument, name, by, instead })
+    Err(match fault {
+        Misplaced::Joined => CommandError::JoinedText { index, argument, name },
+        Misplaced::NoScript => CommandError::TextWithoutScript { index, argument, name },
+    })
 }
 
-/// An argument with its placeholders, and where the first one of a text stands in it.
-fn written(pieces: &[Piece]) -> (String, Option<usize>) {
-    let (mut text, mut place) = (String::new(), None);
-    for piece in pieces {
-        match piece {
-            Piece::Text(plain) => text.push_str(plain),
-            Piece::Parameter(placeholder) => {
-                if placeholder.is_text {
-                    place = place.or(Some(text.len()));
-                }
-                let _ = write!(text, "{{{}}}", placeholder.name);
-            }
-        }
-    }
-    (text, place)
-}
-
-/// The first placeholder of a text.
+/// Name of the first text placeholder.
 fn text_of(pieces: &[Piece]) -> Option<&str> {
     pieces.iter().find_map(|piece| match piece {
         Piece::Parameter(placeholder) if placeholder.is_text => Some(placeholder.name.as_str()),
@@ -126,7 +91,7 @@ fn text_of(pieces: &[Piece]) -> Option<&str> {
     })
 }
 
-/// Cuts an argument into text and placeholders.
+/// Splits an argument into text and placeholders.
 fn template(
     argument: &str,
     known: &[Placeholder],
@@ -168,7 +133,7 @@ fn template(
     Ok(pieces)
 }
 
-/// The parameter name between `open` and `close` at the start of `text`, if what stands there can be one.
+/// Returns the text between `open` and `close` at the start of `text` if it is a possible name.
 fn braced<'a>(text: &'a str, open: &str, close: &str) -> Option<&'a str> {
     let inner = text.strip_prefix(open)?;
     let name = &inner[..inner.find('}')?];
@@ -177,7 +142,7 @@ fn braced<'a>(text: &'a str, open: &str, close: &str) -> Option<&'a str> {
     (can_be_name && inner[name.len()..].starts_with(close)).then_some(name)
 }
 
-/// Absolute path of the program: by its path if it has a slash, otherwise on PATH.
+/// Returns the absolute path of a program. A name without a slash is searched on PATH.
 pub(super) fn find_program(
     program: &str,
     directory: Option<&Path>,

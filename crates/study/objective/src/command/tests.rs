@@ -1,4 +1,4 @@
-//! Every way in which a command can end, each played by a small shell script.
+//! All outcomes of a command, each produced by a small shell script.
 
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt as _;
@@ -11,7 +11,7 @@ use super::running::TAIL_BYTES;
 use super::training_output::LINE_CHARS;
 use super::*;
 
-/// No script here needs longer, on however busy a machine, unless something hangs.
+/// Time limit of a script. Even on a busy machine, only a hang exceeds it.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 fn space() -> Space {
@@ -183,7 +183,7 @@ fn a_command_that_ignores_sigterm_is_killed_and_one_that_heeds_it_may_clean_up()
 #[test]
 fn a_grandchild_that_keeps_the_pipes_open_does_not_hold_the_trial() {
     assert_eq!(run("sleep 600 & echo 8"), Outcome::Value(8.0));
-    // One that also left the process group cannot be killed, but is not waited for either.
+    // A child that left the process group cannot be killed, but is not waited for either.
     let started = Instant::now();
     assert_eq!(run("setsid sleep 25 & sleep 0.2; echo 8"), Outcome::Value(8.0));
     assert!(started.elapsed() < Duration::from_secs(15));
@@ -197,7 +197,9 @@ fn outputs_closed_early_do_not_end_the_trial() {
     );
 }
 
-/// A signal goes to the command and to this process, and the command ends first: the trial has not failed.
+/// A signal reaches the command and this process, and the command ends first.
+///
+/// The trial is interrupted, not failed.
 #[test]
 fn a_command_that_ends_by_the_signal_that_ends_this_process_is_interrupted() {
     let folder = tempfile::tempdir().unwrap();
@@ -213,7 +215,7 @@ fn a_command_that_ends_by_the_signal_that_ends_this_process_is_interrupted() {
         while !begun.exists() {
             thread::sleep(Duration::from_millis(1));
         }
-        thread::sleep(Duration::from_millis(10)); // by now the command has ended, or is about to
+        thread::sleep(Duration::from_millis(10)); // the command has ended by now, or is about to
         stop.store(true, Ordering::Relaxed);
         trial.join().unwrap()
     });
@@ -239,12 +241,14 @@ fn the_stop_flag_interrupts_a_running_trial_and_refuses_the_next() {
 
 #[test]
 fn parameters_arrive_as_arguments_and_in_the_environment() {
-    let script = r#"[ "$1" = --x1=-0.5/it\'s ] && [ "$2" = '{{x1}}' ] && [ "$3" = '{"a": {}}' ] || exit 1
+    let script = r#"[ "$1" = --x1=-0.5/1 ] && [ "$2" = --kernel=it\'s ] || exit 1
+        [ "$3" = '{{x1}}' ] && [ "$4" = '{"a": {}}' ] || exit 1
         [ "$FEDBO_PARAMS" = '{"x1":-0.5,"kernel":"it'"'"'s"}' ] || exit 2
         [ "$FEDBO_TRIAL/$FEDBO_AGENT" = 9/3 ] || exit 3
         if read -r line; then exit 4; fi
         echo 1"#;
-    let argv = ["sh", "-c", script, "sh", "--x1={x1}/{kernel}", "{{x1}}", r#"{"a": {}}"#];
+    let arguments = ["--x1={x1}/1", "--kernel={kernel}", "{{x1}}", r#"{"a": {}}"#];
+    let argv = [&["sh", "-c", script, "sh"][..], &arguments].concat();
     let outcome = objective(&spec(&argv)).evaluate(&point(), TRIAL);
     assert_eq!(outcome, Outcome::Value(1.0));
     let lacking = objective(&spec(&argv)).evaluate(&Point::new(Vec::new()), TRIAL);
@@ -288,7 +292,7 @@ fn a_command_that_cannot_work_is_refused_with_the_key_the_value_and_the_way_out(
         (&["/"], "not an executable file"),
         (
             &["sh", "--x2", "{x2}"],
-            "objective.command[2] = \"{x2}\": {x2} is no parameter; known are x1, kernel (write {{x2}} for the text {x2} itself)",
+            "objective.command[2] = \"{x2}\": {x2} is not a parameter; known are x1, kernel (write {{x2}} for the text {x2} itself)",
         ),
         (&["sh", "a\0b"], "has a NUL character"),
     ] {
@@ -299,7 +303,7 @@ fn a_command_that_cannot_work_is_refused_with_the_key_the_value_and_the_way_out(
     assert_eq!(refused(&hurried), CommandError::Timeout);
 }
 
-/// The attack: a choice that a coordinator named, and an agent's shell that would run it (INV-24).
+/// Attack: a coordinator names a choice that an agent's shell would run as code (INV-24).
 #[test]
 fn choices_are_not_code() {
     let folder = tempfile::tempdir().unwrap();
@@ -313,19 +317,19 @@ fn choices_are_not_code() {
         CommandObjective::new(&spec, &space, Arc::default())
     };
     let refused = command(&["sh", "-c", "echo {kernel}; echo 1"]).unwrap_err();
-    assert!(matches!(refused, CommandError::Code { index: 2, .. }), "{refused:?}");
+    assert!(matches!(refused, CommandError::JoinedText { index: 2, .. }), "{refused:?}");
     let message = refused.to_string();
     for part in [
         "objective.command[2] = \"echo {kernel}; echo 1\"",
-        "sh runs this",
+        "{kernel} is text that could be run as code here",
         r#"["sh", "-c", "./train \"$1\"", "sh", "{kernel}"]"#,
         "FEDBO_PARAMS",
     ] {
         assert!(message.contains(part), "{part}: {message}");
     }
     let chosen = command(&["env", "A=1", "{kernel}"]).unwrap_err();
-    assert!(matches!(chosen, CommandError::ChoosesProgram { index: 2, .. }), "{chosen:?}");
-    // As an argument of its own it is data, and a number is one in whatever language it stands.
+    assert!(matches!(chosen, CommandError::TextWithoutScript { index: 2, .. }), "{chosen:?}");
+    // A whole argument is data, and a number is not code in any language.
     let argv = ["sh", "-c", "[ \"$1\" = \"$2\" ] && echo {x}", "sh", "{kernel}", "x; touch pwned"];
     let point = Point::new(vec![
         ("kernel".into(), Value::Choice(hostile.into())),
@@ -340,8 +344,12 @@ fn choices_are_not_code() {
 #[test]
 fn a_command_gets_no_secrets_and_no_open_files_of_ours() {
     const MARK: &str = "FEDBO_TEST_SECRETS";
-    const SECRETS: [&str; 6] = [
+    const SECRETS: [&str; 10] = [
         "FEDBO_TOKEN",
+        "FEDBO_WORKER_TOKEN",
+        "MLFLOW_TRACKING_USERNAME",
+        "MLFLOW_TRACKING_PASSWORD",
+        "MLFLOW_TRACKING_TOKEN",
         "FEDBO_COORDINATOR_STORE",
         "PGPASSWORD",
         "PGPASSFILE",
@@ -349,7 +357,7 @@ fn a_command_gets_no_secrets_and_no_open_files_of_ours() {
         "OTEL_EXPORTER_OTLP_LOGS_HEADERS",
     ];
     if std::env::var_os(MARK).is_none() {
-        // The environment of a process is its own from its beginning: once more, with secrets in it.
+        // A process gets its environment at its start: run this test again with secrets set.
         let mut again = Command::new(std::env::current_exe().unwrap());
         again.args(["--exact", "--nocapture"]);
         again.arg("command::tests::a_command_gets_no_secrets_and_no_open_files_of_ours");
@@ -374,11 +382,122 @@ fn a_command_gets_no_secrets_and_no_open_files_of_ours() {
     for name in SECRETS {
         assert!(is_secret(name.as_ref()) && !seen.contains(name), "{name}: {seen}");
     }
-    // Standard streams alone, and the shell's own redirection.
+    // Only the standard streams and the shell's own redirection (10 and above) are open.
     let fds = std::fs::read_to_string(folder.path().join("fds")).unwrap();
     let own =
         |fd: &str| matches!(fd, "0" | "1" | "2") || fd.parse::<u32>().is_ok_and(|fd| fd >= 10);
     assert!(fds.lines().all(own), "{fds}");
+}
+
+/// Names of variables in the product's sources, and whether the line reads each by a direct call.
+fn variables_in_sources() -> Vec<(String, bool)> {
+    fn walk(folder: &std::path::Path, found: &mut Vec<(String, bool)>) {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.file_name().unwrap().to_string_lossy().into_owned();
+            if path.is_dir() {
+                if !matches!(name.as_str(), "tests" | "target" | "assets" | "__pycache__") {
+                    walk(&path, found);
+                }
+            } else if (name.ends_with(".rs") || name.ends_with(".py")) && !name.contains("tests") {
+                let text = std::fs::read_to_string(&path).unwrap();
+                let product = text.split("#[cfg(test)]").next().unwrap();
+                for line in product.lines() {
+                    // The pieces at odd indices are between quotation marks.
+                    let pieces: Vec<&str> = line.split(['"', '\'']).collect();
+                    for (place, piece) in pieces.iter().enumerate().skip(1).step_by(2) {
+                        let is_name =
+                            |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
+                        if piece.len() >= 4 && piece.chars().all(is_name) {
+                            let before = pieces[place - 1];
+                            let reads =
+                                ["env = ", "env::var(", "var_os(", "environ.get(", "environ["];
+                            let is_read = reads.iter().any(|call| before.ends_with(call));
+                            found.push(((*piece).to_owned(), is_read));
+                        }
+                    }
+                }
+            }
+        }
+    }
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..");
+    let mut found = Vec::new();
+    walk(&root.join("crates"), &mut found);
+    walk(&root.join("python/fedbo"), &mut found);
+    found
+}
+
+/// Each variable that the product reads is withheld from commands, or listed here (INV-26).
+#[test]
+fn every_secret_that_the_sources_name_is_kept_from_commands() {
+    const HARMLESS: [&str; 15] = [
+        "DISPLAY",
+        "WAYLAND_DISPLAY",
+        "XDG_RUNTIME_DIR",
+        "PATH",
+        "PYTHONUNBUFFERED",
+        "FEDBO_LOG",
+        "FEDBO_COORDINATOR", // folders
+        "FEDBO_HELPER",
+        "OTEL_SERVICE_NAME",
+        "OTEL_SDK_DISABLED",
+        // Hosts. Commands need a proxy too, also one with a password, for their own downloads.
+        "NO_PROXY",
+        "no_proxy",
+        "HTTP_PROXY",
+        "HTTPS_PROXY",
+        "ALL_PROXY",
+    ];
+    let words =
+        ["TOKEN", "PASSWORD", "PASSFILE", "SECRET", "USERNAME", "CREDENTIAL", "HEADERS", "API_KEY"];
+    let found = variables_in_sources();
+    for (name, is_read) in &found {
+        let is_secret_by_name = words.iter().any(|word| name.contains(word));
+        let is_ours =
+            ["FEDBO_", "MLFLOW_", "OTEL_", "PG", "WANDB_"].iter().any(|of| name.starts_with(of));
+        if is_secret_by_name && is_ours || *is_read && !HARMLESS.contains(&name.as_str()) {
+            assert!(is_secret(name.as_ref()), "commands inherit {name}");
+        }
+    }
+    for name in [
+        "FEDBO_TOKEN",
+        "FEDBO_WORKER_TOKEN",
+        "FEDBO_COORDINATOR_STORE",
+        "FEDBO_COORDINATOR_KEY",
+        "PGPASSWORD",
+        "MLFLOW_TRACKING_TOKEN",
+    ] {
+        assert!(found.iter().any(|(known, _)| known == name), "the sources do not read {name}");
+    }
+}
+
+/// A service in this process may raise its open-file limit; commands keep the previous limit.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_command_gets_the_limit_of_open_files_from_before_it_was_raised() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    const MARK: &str = "FEDBO_TEST_OPEN_FILES";
+    if std::env::var_os(MARK).is_none() {
+        // The limit is per process: run this test again in a child process.
+        let mut again = Command::new(std::env::current_exe().unwrap());
+        again.args(["--exact", "--nocapture", "--include-ignored"]);
+        again.arg(
+            "command::tests::a_command_gets_the_limit_of_open_files_from_before_it_was_raised",
+        );
+        let ran = again.env(MARK, "1").output().unwrap();
+        let said = String::from_utf8_lossy(&ran.stdout);
+        assert!(ran.status.success() && said.contains("1 passed"), "{said}");
+        return;
+    }
+    let set = |current| {
+        let maximum = getrlimit(Resource::Nofile).maximum;
+        setrlimit(Resource::Nofile, Rlimit { current: Some(current), maximum }).unwrap();
+    };
+    set(300);
+    let objective = objective(&spec(&["sh", "-c", "sleep 0.2; ulimit -Sn"]));
+    set(600);
+    assert_eq!(objective.evaluate(&point(), TRIAL), Outcome::Value(300.0));
+    assert_eq!(getrlimit(Resource::Nofile).current, Some(600));
 }
 
 #[test]
@@ -400,7 +519,7 @@ fn a_command_with_several_numbers_prints_an_object_with_exactly_these() {
         (
             "{\"error\": 1, \"size_mb\": 2, \"size\": 3}",
             "numbers",
-            "\"size\" is no number of this study",
+            "\"size\" is not a number of this study",
         ),
         (
             "{\"error\": 1, \"size_mb\": \"big\"}",
@@ -408,7 +527,7 @@ fn a_command_with_several_numbers_prints_an_object_with_exactly_these() {
             "\"size_mb\" is \"big\", expected a number",
         ),
         ("{\"error\": NaN, \"size_mb\": 2}", "not-finite", "\"error\" is not a finite number"),
-        ("0.5", "numbers", "it is no JSON object"),
+        ("0.5", "numbers", "it is not a JSON object"),
     ] {
         match run(&format!("echo '{line}'")) {
             Outcome::Failed(failure) => {

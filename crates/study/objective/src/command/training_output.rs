@@ -1,22 +1,22 @@
-//! The output of a command: its value, its reports, its last words.
+//! Parser for a command's final output: its value or numbers, and the end of standard error.
 
 use crate::{Failure, NumberEntries, NumberNames, NumbersError};
 
-/// Characters of an unparsable line that a failure keeps.
+/// Maximum number of characters that a failure keeps of an unparsable line.
 pub(super) const LINE_CHARS: usize = 200;
 
-/// Returns the part of a line that is seen: a progress bar draws over what stood before a carriage return.
+/// Returns the visible part of a line: a progress bar overwrites the text before a carriage return.
 pub(super) fn last_drawn(line: &str) -> &str {
     let line = line.trim();
     line.rsplit('\r').next().unwrap_or(line).trim_start()
 }
 
-/// The last line of what was printed that is not blank.
+/// Returns the last non-blank line.
 pub(super) fn last_line(text: &str) -> Option<&str> {
     text.lines().map(last_drawn).rfind(|line| !line.is_empty())
 }
 
-/// The value in the last line that is not blank.
+/// Parses the value in the last non-blank line: a number, or a JSON object with `value`.
 pub(super) fn value(text: &str, stderr: String) -> Result<f64, Failure> {
     let Some(line) = last_line(text) else {
         return Err(Failure::NoValue { stderr });
@@ -26,7 +26,7 @@ pub(super) fn value(text: &str, stderr: String) -> Result<f64, Failure> {
         Some(object.as_object()?.get("value")?.clone())
     };
     let number = line.parse().ok().or_else(|| in_json(line)?.as_f64());
-    // Python's json writes NaN and Infinity, which JSON does not have.
+    // Python's json writes NaN and Infinity, which are not JSON.
     let not_finite = || {
         let without =
             line.replace("-Infinity", "null").replace("Infinity", "null").replace("NaN", "null");
@@ -40,7 +40,7 @@ pub(super) fn value(text: &str, stderr: String) -> Result<f64, Failure> {
     }
 }
 
-/// The numbers in the last line that is not blank, which is an object with exactly these names.
+/// Parses the numbers in the last non-blank line, an object with exactly these names.
 pub(super) fn numbers(
     text: &str,
     stderr: String,
@@ -55,7 +55,7 @@ pub(super) fn numbers(
         Failure::Numbers { what, stderr }
     };
     match NumberEntries::printed(line) {
-        None => Err(refused("it is no JSON object".to_owned(), stderr)),
+        None => Err(refused("it is not a JSON object".to_owned(), stderr)),
         Some(object) => names.read(&object).map_err(|error| match error {
             NumbersError::NotFinite { name } => Failure::NotFiniteNumber { name },
             other => refused(other.to_string(), stderr),
@@ -63,7 +63,7 @@ pub(super) fn numbers(
     }
 }
 
-/// The last `n` characters of `bytes`, without control characters but for line breaks and tabs.
+/// Returns the last `n` characters of `bytes`. Of control characters, keeps line breaks and tabs.
 pub(super) fn last_chars(bytes: &[u8], n: usize) -> String {
     let text = String::from_utf8_lossy(bytes);
     let kept: Vec<char> =

@@ -1,4 +1,4 @@
-//! Commands that report as they train, each played by a small shell script.
+//! Commands that report during training, each simulated by a small shell script.
 
 use std::sync::Mutex;
 
@@ -7,11 +7,11 @@ use fedbo_space::ParameterSpec;
 use super::*;
 use crate::Unusable;
 
-/// No script here needs longer, on however busy a machine, unless something hangs.
+/// Time limit of a script. Even on a busy machine, only a hang exceeds it.
 const PATIENCE: Duration = Duration::from_secs(20);
 const TRIAL: TrialId = TrialId { agent: 0, trial: 7 };
 
-/// Stops at an epoch, and remembers all that it hears.
+/// Monitor that stops at an epoch and records all calls.
 #[derive(Default)]
 struct StopAtEpoch {
     stops_at: u32,
@@ -85,7 +85,7 @@ fn train(objective: &CommandObjective, coach: &StopAtEpoch) -> TrainingEnd {
     trained
 }
 
-/// Prints a report for each epoch up to `$1`, and waits a little after each.
+/// Shell function that prints a report for epoch `$1`.
 const REPORTS: &str = r#"
 report() { echo "{\"epoch\": $1, \"value\": 0.$1}"; }
 "#;
@@ -101,7 +101,7 @@ fn a_script_that_is_not_stopped_ends_with_its_last_line() {
     let script = format!("{REPORTS} for i in 1 2 3; do report $i; done");
     let trained = train(&shell(&script), &StopAtEpoch::default());
     assert_eq!(trained, TrainingEnd::Ended(Outcome::Value(0.3)));
-    // And what fails fails as ever.
+    // A failing script still fails.
     let script = format!("{REPORTS} report 1; echo broken >&2; exit 3");
     let trained = train(&shell(&script), &StopAtEpoch::default());
     assert!(
@@ -110,7 +110,7 @@ fn a_script_that_is_not_stopped_ends_with_its_last_line() {
     );
 }
 
-/// Each report is heard as it comes, not when the script has ended.
+/// Reports are delivered as they are printed, not when the script has ended.
 #[test]
 fn a_script_hears_that_it_is_stopped_and_may_save() {
     let folder = tempfile::tempdir().unwrap();
@@ -126,7 +126,7 @@ fn a_script_hears_that_it_is_stopped_and_may_save() {
     assert!(coach.killed.lock().unwrap().is_empty());
 }
 
-/// Returns true if this process ignores SIGINT, as one that a script has put into the background does.
+/// Returns true if this process ignores SIGINT, like a background process of a script.
 fn ignores_interrupts() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
@@ -139,7 +139,7 @@ fn a_script_is_stopped_by_the_signal_that_it_has_asked_for() {
     let folder = tempfile::tempdir().unwrap();
     for signal in ["USR1", "INT", "TERM", "USR2"] {
         if signal == "INT" && ignores_interrupts() {
-            continue; // and so do the shells that it starts, which cannot trap it then
+            continue; // the child shells inherit this and cannot trap the signal
         }
         let saved = folder.path().join(signal);
         let coach = StopAtEpoch::stopping_at(1);
@@ -178,7 +178,9 @@ fn a_script_that_goes_on_is_killed_after_its_grace_and_its_children_too() {
     }
 }
 
-/// Stopping depends on what was reported, not on how fast: a script that has ended meanwhile was stopped all the same.
+/// Stopping depends on the reported values, not on timing.
+///
+/// A script that has ended in the meantime counts as stopped.
 #[test]
 fn a_script_that_was_faster_than_its_stop_is_stopped() {
     let coach = StopAtEpoch::stopping_at(2);
@@ -199,7 +201,7 @@ fn a_report_without_a_number_is_passed_on_and_bad_epochs_are_named() {
     assert!(unusable.len() == 1 && unusable[0].contains("epoch 0"), "{unusable:?}");
 }
 
-/// A line that was meant as a report is named, on either output, and only if there was no report.
+/// A malformed report on either output is named, but only if there was no valid report.
 #[test]
 fn what_looks_like_a_report_is_named_at_the_end() {
     for (script, expected) in [
@@ -235,7 +237,7 @@ fn a_value_that_is_a_report_is_known_as_one() {
     }
 }
 
-/// Without a monitor nothing is different from before: standard input is empty and lines are only lines.
+/// Without a monitor, standard input is empty and reports are ordinary lines.
 #[test]
 fn who_does_not_train_has_no_standard_input() {
     let script = format!("{REPORTS} report 1; cat; echo 0.5");
@@ -282,7 +284,7 @@ struct Interrupting {
 impl Monitor for Interrupting {
     fn report(&self, epoch: u32, _: f64) -> Signal {
         *self.n_heard.lock().unwrap() = epoch;
-        // The script has ended by then, as it has nothing to wait for.
+        // The script has ended by then, because it never waits.
         std::thread::sleep(Duration::from_millis(20));
         if epoch == 10 {
             self.stop.store(true, Ordering::Relaxed);
@@ -303,8 +305,9 @@ impl Monitor for Interrupting {
     fn killed(&self, _: Duration) {}
 }
 
-/// A script that has ended while its reports are still being heard: interrupted then, the trial has no value, as nobody knows whether
-/// it would have been stopped.
+/// The run is interrupted after the script has ended, while its reports are still being processed.
+///
+/// The trial has no value, because a later report might have stopped it.
 #[test]
 fn reports_that_an_interruption_leaves_unheard_leave_the_trial_without_a_value() {
     let script = "i=1; while [ $i -le 40 ]; do echo \"{\\\"epoch\\\": $i, \\\"value\\\": $i}\"; i=$((i + 1)); done; echo 40";

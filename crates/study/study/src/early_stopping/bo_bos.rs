@@ -1,4 +1,4 @@
-//! BO-BOS in a study: the rule of each trial, solved from what was told before the trial began.
+//! BO-BOS in a study: the rule of each trial, solved from the trials told before it began.
 
 use std::collections::HashMap;
 
@@ -15,16 +15,17 @@ use crate::{Definition, StudyError};
 
 /// The rules of a study's trials.
 ///
-/// The rule of a trial is a function of the definition, of the trial's first reports and of what was told before the trial began, by
-/// the storage's clock: so it is the same for all processes, and after an interruption.
+/// The rule of a trial is a function of the definition, of the trial's first reports and of the
+/// trials told before it began, by the storage's clock. So it is the same in all processes and
+/// after an interruption.
 pub(crate) struct BosEvaluator {
     definition: Definition,
     space: Space,
     settings: BosSettings,
-    tellings: ToldTrials,
-    /// A model of the first `n_modelled` of them.
+    told_trials: ToldTrials,
+    /// The number of told trials that the model is conditioned on, and the model.
     model: Option<(usize, BoBos)>,
-    /// Rules by trial and attempt.
+    /// Rules by trial number and attempt.
     rules: HashMap<(u64, u32), Option<BosRule>>,
 }
 
@@ -34,27 +35,28 @@ impl BosEvaluator {
             space: definition.space()?,
             definition: definition.clone(),
             settings,
-            tellings: ToldTrials::new(definition)?,
+            told_trials: ToldTrials::new(definition)?,
             model: None,
             rules: HashMap::new(),
         })
     }
 
-    /// Takes in the trials that were told next, in the order of telling.
+    /// Absorbs the next told trials, in the order of telling.
     pub(super) fn absorb(&mut self, told: &[Trial]) {
         for trial in told {
             self.rules.retain(|(number, _), _| *number != trial.number);
         }
-        self.tellings.absorb(told);
+        self.told_trials.absorb(told);
     }
 
-    /// Judges whether an open trial goes on after its last report.
+    /// Judges whether an open trial continues after its last report.
     pub(super) fn judge(&mut self, trial: &Trial) -> Result<Verdict, StudyError> {
         let direction = self.definition.direction;
         let Some(curve) = curve(trial, direction) else {
             return Ok(Verdict::Continue);
         };
-        // An initial trial is trained to the end, as in the thesis: it is what others are measured by.
+        // An initial trial is always trained to the end, as in the thesis: the others are compared
+        // with it.
         if trial.origin() == "initial" || curve.n_epochs() <= self.settings.first_epochs() {
             return Ok(Verdict::Continue);
         }
@@ -70,7 +72,8 @@ impl BosEvaluator {
         }))
     }
 
-    /// The rule of a trial that has reported each of its first epochs; `None` if it has none, and is trained to the end.
+    /// Returns the rule of a trial that has reported each of its first epochs; `None` if it has no
+    /// rule and is trained to the end.
     pub(super) fn rule(&mut self, trial: &Trial) -> Result<Option<&BosRule>, StudyError> {
         let key = (trial.number, trial.attempts);
         if !self.rules.contains_key(&key) {
@@ -89,8 +92,8 @@ impl BosEvaluator {
             return Ok(None);
         };
         let first = curve.until(self.settings.first_epochs());
-        let n_told = self.tellings.n_before(trial);
-        let Some(bounds) = self.tellings.bounds_for(&first, n_told) else {
+        let n_told = self.told_trials.n_before(trial);
+        let Some(bounds) = self.told_trials.bounds_for(&first, n_told) else {
             return Ok(None);
         };
         let unit = self.space.encode(&trial.point)?;
@@ -102,13 +105,13 @@ impl BosEvaluator {
         Ok(model.rule_within(bounds, &unit, &first, t, &mut stream)?)
     }
 
-    /// The model after the first `n_told` tellings.
+    /// The model after the first `n_told` told trials.
     fn modelled(&mut self, n_told: usize) -> Result<&BoBos, StudyError> {
         let (mut n_known, mut model) = match self.model.take() {
             Some((n_known, model)) if n_known <= n_told => (n_known, model),
             _ => (0, self.empty()?),
         };
-        let observed = self.tellings.observations(n_known..n_told)?;
+        let observed = self.told_trials.observations(n_known..n_told)?;
         if !observed.is_empty() {
             model.tell(&observed)?;
             n_known = n_told;
@@ -128,9 +131,10 @@ impl BosEvaluator {
     }
 }
 
-/// Returns true if a trial has reported each of its first N₀ epochs. The process of its curve is fitted to what was
-/// seen there. Lines between fewer reports, or a level before the first one, would pass for a curve that has come to
-/// its end.
+/// Returns true if a trial has reported each of its first N₀ epochs.
+///
+/// The process of its curve is fitted to these epochs. If some were missing, the interpolation
+/// between reports, or the constant before the first one, would look like a converged curve.
 pub(super) fn reports_first_epochs(reports: &[Report], first_epochs: usize) -> bool {
     let epochs = reports.iter().map(|report| report.epoch as usize);
     epochs.take(first_epochs).eq(1..=first_epochs)

@@ -1,24 +1,24 @@
-//! The reasons why trials of a study cannot be stopped early, or a report cannot be used.
+//! Errors of early stopping: trials cannot be stopped early, or a report is unusable.
 
 use fedbo_strategies::StrategySpec;
 use fedbo_strategies::early_stopping::{EPOCHS_MAX, OptionError};
 
-/// The reason why trials of a study cannot be stopped early, or a report cannot be used.
+/// Reason why trials of a study cannot be stopped early, or why a report is unusable.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum EarlyStoppingError {
-    /// The strategy cannot do with trials that have no final value.
+    /// The strategy does not support trials without a final value.
     #[error(
-        "strategy {strategy:?} does not go with [early_stopping]; choose {}, or remove [early_stopping]",
+        "strategy {strategy:?} cannot be combined with [early_stopping]; choose {}, or remove [early_stopping]",
         StrategySpec::names("or", StrategySpec::goes_with_stopped_trials)
     )]
     Strategy {
-        /// Its name.
+        /// The strategy's name.
         strategy: &'static str,
     },
-    /// The rule needs a model over points and epochs, which the strategy does not have.
+    /// The rule needs a model over points and epochs that the strategy does not have.
     #[error(
-        "rule {rule:?} needs the strategy {}, which it is made of, not {strategy:?}; choose it, or another rule",
+        "rule {rule:?} needs the strategy {}, on which it is based, not {strategy:?}; choose that strategy, or another rule",
         StrategySpec::names("or", |each| each.epoch_bound().is_some())
     )]
     RuleStrategy {
@@ -27,34 +27,34 @@ pub enum EarlyStoppingError {
         /// The strategy's name.
         strategy: &'static str,
     },
-    /// The data that the study begins with have final values only.
-    #[error("{table} does not go with [early_stopping]; remove one of them")]
+    /// The data that the study starts from have final values only.
+    #[error("{table} cannot be combined with [early_stopping]; remove one of them")]
     Beside {
         /// `[meta]` or `[archive]`.
         table: &'static str,
     },
-    /// A whole training has no, or too many, epochs.
+    /// The number of epochs of a complete training is out of range.
     #[error(
         "[early_stopping] epochs = {epochs}, expected a whole number from {least} to {}",
         EPOCHS_MAX
     )]
     Epochs {
-        /// The number.
+        /// The given number.
         epochs: u32,
-        /// The fewest that the rule can do with.
+        /// The minimum for the rule.
         least: u32,
     },
-    /// A setting of the rule is out of its range.
+    /// An option of the rule is out of range.
     #[error("[early_stopping] {key} = {value}, expected {expected}")]
     Setting {
         /// The key.
         key: &'static str,
-        /// The value that stands there.
+        /// The given value.
         value: String,
-        /// The values that are accepted, in words.
+        /// Description of the accepted values.
         expected: String,
     },
-    /// The study's trials do not report.
+    /// The study's trials do not make reports.
     #[error(
         "study {name:?} has no [early_stopping], so its trials report nothing; tell their values with fedbo tell"
     )]
@@ -62,7 +62,7 @@ pub enum EarlyStoppingError {
         /// The study.
         name: String,
     },
-    /// A report names an epoch that a training does not have.
+    /// A report has an epoch outside of a training.
     #[error(
         "trial {number} has reported epoch {epoch}, expected a whole number from 1 to {epochs}"
     )]
@@ -71,7 +71,7 @@ pub enum EarlyStoppingError {
         number: u64,
         /// The epoch.
         epoch: u32,
-        /// The last epoch of a whole training.
+        /// The last epoch of a complete training.
         epochs: u32,
     },
 }

@@ -1,7 +1,7 @@
-//! Trials that report as they train, and whether they go on.
+//! Trials that report during training, and decisions whether they continue.
 //!
-//! A verdict is a function of the definition and of what is stored: of the trial's reports and of the other trials'. So a study
-//! that goes on after an interruption judges as an uninterrupted one would.
+//! A verdict is a function of the definition and of the stored reports of all trials. So a study
+//! that resumes after an interruption reaches the same verdicts as an uninterrupted one.
 
 mod bo_bos;
 mod error;

@@ -1,4 +1,4 @@
-//! The handling of reports by the worker that evaluates their trial.
+//! Handling of reports by the worker that evaluates the trial.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -11,7 +11,7 @@ use super::rule_evaluator::JudgeState;
 use super::{EarlyStoppingError, RunWarnings};
 use crate::{Observer, Study, StudyError};
 
-/// Stores each report of a trial, has it judged, and remembers why the trial was stopped.
+/// Stores and judges each report of a trial, and records the reason if the trial is stopped.
 pub(crate) struct TrialMonitor<'a> {
     study: &'a Study,
     observer: &'a dyn Observer,
@@ -24,38 +24,38 @@ pub(crate) struct TrialMonitor<'a> {
 #[derive(Default)]
 struct State {
     reports: Vec<Report>,
-    /// The trials as the rule needs to know them.
+    /// The trials as the rule needs them.
     course: JudgeState,
     stop: Option<Stop>,
-    /// The line that looked like a report, with what is wrong with it, if there was no report.
+    /// The line that resembles a report, with its mistake, if there was no report.
     resembling: Option<String>,
-    /// True if the line from which the trial's value is read was meant as a report.
+    /// True if the line with the trial's value was meant as a report.
     ends_with_report: bool,
 }
 
-/// The reason why no further report counts.
+/// Reason why no further report counts.
 enum Stop {
-    /// The rule says so; it is stored.
+    /// The rule stopped the trial, and this is stored.
     Early(Told),
-    /// A report was no finite number.
+    /// A report was not a finite number.
     NotFinite(Told),
-    /// The trial is somebody else's by now.
+    /// Another worker holds the trial by now.
     Lost(StorageError),
     /// The report could not be stored or judged.
     Error(StudyError),
 }
 
-/// The conclusion about a trial that was trained.
+/// The result of training a trial.
 pub(crate) enum TrainingOutcome {
-    /// It ended by itself.
+    /// The training ended without a stop.
     Ended(Outcome),
-    /// It is stopped, and told so.
+    /// The trial was stopped early, and is already told so.
     Stopped(Told),
-    /// It is to be told as failed.
+    /// The trial must be told as failed.
     Failed(Told),
-    /// It is somebody else's.
+    /// Another worker holds the trial.
     Lost(StorageError),
-    /// The run cannot go on.
+    /// The run cannot continue.
     Error(StudyError),
 }
 
@@ -70,7 +70,7 @@ impl<'a> TrialMonitor<'a> {
         Self { study, observer, worker, warnings, number, state: Mutex::default() }
     }
 
-    /// Returns the conclusion about the trial, and its reports.
+    /// Returns the result of the training and the trial's reports.
     pub(crate) fn conclude(self, trained: TrainingEnd) -> (TrainingOutcome, Vec<Report>) {
         let state = std::mem::take(&mut *self.state());
         let conclusion = match (state.stop, trained) {
@@ -84,14 +84,15 @@ impl<'a> TrialMonitor<'a> {
             }
             (None, TrainingEnd::Stopped) => TrainingOutcome::Failed(Told::Failed {
                 kind: "reported".to_owned(),
-                message: "the objective ended its training, but nobody had asked it to".to_owned(),
+                message: "the objective stopped its training without a request to stop".to_owned(),
             }),
         };
         (conclusion, state.reports)
     }
 
-    /// Returns the conclusion about a trial that ended by itself: the last report that counts may be, or take the place
-    /// of, its last line.
+    /// Returns the result of a training that ended without a stop.
+    ///
+    /// The last report that counts may be the trial's last line, or replace it as its value.
     fn ended(
         &self,
         outcome: Outcome,
@@ -111,7 +112,7 @@ impl<'a> TrialMonitor<'a> {
                 TrainingOutcome::Failed(Told::Failed {
                     kind: failure.kind().to_owned(),
                     message: format!(
-                        "its last report, {} at epoch {}, is not that of the last epoch, {epochs}, which would be its value, and {failure}",
+                        "its last report, {} at epoch {}, is not that of the last epoch, {epochs}, which would give its value, and {failure}",
                         last.value, last.epoch
                     ),
                 })
@@ -120,7 +121,7 @@ impl<'a> TrialMonitor<'a> {
         }
     }
 
-    /// Says of a trial that ended by itself if its reports were of no use.
+    /// Warns about a trial that ended without a stop if its reports were useless.
     fn warn_at_the_end(&self, outcome: &Outcome, reports: &[Report], resembling: Option<&str>) {
         let definition = self.study.definition();
         let Some(spec) = &definition.early_stopping else {
@@ -141,7 +142,7 @@ impl<'a> TrialMonitor<'a> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Says of a report that was stored if BO-BOS can stop nobody who reports like this.
+    /// Warns about a stored report if BO-BOS can never stop a trial with reports like this.
     fn warn_of_report(&self, newest: Report, reports: &[Report]) {
         let (warnings, definition) = (self.warnings, self.study.definition());
         let (observer, number) = (self.observer, self.number);

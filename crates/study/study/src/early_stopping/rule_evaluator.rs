@@ -1,4 +1,4 @@
-//! The curves of a study's trials, and what a rule makes of them.
+//! The learning curves of a study's trials, and their evaluation by a rule.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -14,12 +14,13 @@ use super::told_trials::curve;
 use super::{EarlyStoppingError, EarlyStoppingSpec};
 use crate::{Definition, Study, StudyError};
 
-/// The judge of a study's trials, up to a place in the order of telling. Trials that have ended do not change, so they
-/// are read once; of those that train, only what they have reported since is read.
+/// The judge of a study's trials, up to a place in the order of telling.
+///
+/// Ended trials do not change, so they are read once. Of open trials, only new reports are read.
 pub(crate) struct RuleEvaluator {
     kind: Kind,
     n_told: u64,
-    /// Trials that had not ended when it looked last, by number.
+    /// Trials that were open at the last update, by number.
     open: BTreeMap<u64, Trial>,
 }
 
@@ -39,7 +40,7 @@ impl RuleEvaluator {
         Ok(Self { kind, n_told: 0, open: BTreeMap::new() })
     }
 
-    /// Takes in what was told and reported since it looked last.
+    /// Absorbs the trials and reports that are new since the last update.
     fn look(&mut self, study: &Study) -> Result<(), StudyError> {
         let seen = self.open.iter();
         let from_epochs = seen
@@ -60,7 +61,7 @@ impl RuleEvaluator {
         Ok(())
     }
 
-    /// Takes in the trials that were told next, in the order of telling.
+    /// Absorbs the next told trials, in the order of telling.
     fn absorb(&mut self, told: &[Trial], direction: Direction) {
         self.n_told += told.len() as u64;
         match &mut self.kind {
@@ -69,7 +70,7 @@ impl RuleEvaluator {
         }
     }
 
-    /// The other trials as a rule sees them that looks at their curves.
+    /// Returns the other trials, for a rule that uses their curves.
     fn others(&self, number: u64, direction: Direction) -> Vec<TrainedTrial> {
         match &self.kind {
             Kind::Curves(curves) => curves.others(number, self.open.values(), direction),
@@ -77,7 +78,7 @@ impl RuleEvaluator {
         }
     }
 
-    /// Judges whether an open trial goes on after its last report.
+    /// Judges whether an open trial continues after its last report.
     fn judge(
         &mut self,
         trial: &Trial,
@@ -91,19 +92,19 @@ impl RuleEvaluator {
     }
 }
 
-/// A rule that looks at curves alone, and the curves of the trials that have ended.
+/// A rule that uses curves only, and the curves of the ended trials.
 struct Curves {
     rule: Box<dyn StoppingRule>,
     ended: Vec<TrainedTrial>,
 }
 
 impl Curves {
-    /// A trial that failed says nothing of others.
+    /// Absorbs told trials. Failed ones carry no information about others.
     fn absorb(&mut self, told: &[Trial], direction: Direction) {
         self.ended.extend(told.iter().filter_map(|trial| trained(trial, direction)));
     }
 
-    /// All trials but this one, in the order of asking.
+    /// All trials except this one, in the order of asking.
     fn others<'a>(
         &self,
         number: u64,
@@ -117,8 +118,10 @@ impl Curves {
         others
     }
 
-    /// Judges whether an open trial goes on after its last report. The rule is asked at this epoch alone: at epochs
-    /// between this report and the one before it nothing was measured.
+    /// Judges whether an open trial continues after its last report.
+    ///
+    /// The rule is evaluated at the epoch of this report only, since nothing was measured between
+    /// this report and the previous one.
     fn judge(&self, trial: &Trial, others: &[TrainedTrial], direction: Direction) -> Verdict {
         let Some(judged) = trained(trial, direction) else {
             return Verdict::Continue;
@@ -129,23 +132,24 @@ impl Curves {
     }
 }
 
-/// The state that the worker of a trial keeps of it and of the others, so that not every report reads all earlier ones
+/// A worker's cache of its trial and of the others, so that a report does not read all earlier ones
 /// again.
 #[derive(Default)]
 pub(crate) struct JudgeState {
     /// The trial with all its reports.
     trial: Option<Trial>,
-    /// The other trials when they were looked at last.
+    /// The other trials at the last update.
     others: Vec<TrainedTrial>,
     looked_at: Option<Instant>,
-    /// Reports since then.
+    /// Number of reports since the last update.
     n_since: usize,
 }
 
 impl JudgeState {
-    /// A trial of n reports looks at the others after every n/64 of them: so all looks of N reports together copy about 64 N.
+    /// A trial with n reports updates the others after every n/64 reports, so that all updates of N
+    /// reports copy about 64 N entries.
     const SHARE: usize = 64;
-    /// But it looks again at least after so long.
+    /// Maximum age of the cache.
     const OUTDATED: Duration = Duration::from_secs(1);
 
     fn is_outdated(&self) -> bool {
@@ -154,7 +158,7 @@ impl JudgeState {
         self.n_since >= n_reports / Self::SHARE || age.is_none_or(|age| age >= Self::OUTDATED)
     }
 
-    /// Takes in a report that was stored.
+    /// Adds a stored report.
     fn extend(&mut self, report: Report, reporting: ReportOutcome) {
         if let (Some(trial), ReportOutcome::New) = (&mut self.trial, reporting) {
             trial.reports.push(report);
@@ -162,7 +166,7 @@ impl JudgeState {
         self.n_since += 1;
     }
 
-    /// Takes over what the judge has seen of the trial and of the others.
+    /// Updates the cache from the judge.
     fn look(&mut self, judge: &RuleEvaluator, number: u64, direction: Direction) {
         self.others = judge.others(number, direction);
         self.trial = judge.open.get(&number).cloned();
@@ -171,8 +175,10 @@ impl JudgeState {
     }
 }
 
-/// Puts the reports that were seen of a trial before those that were read from the last seen one on. `false` if the trial was begun
-/// again since, so that they are not those of one attempt.
+/// Prepends the reports that were already seen to those read from the last seen one on.
+///
+/// Returns `false` if the trial was restarted in between, so that the reports belong to different
+/// attempts.
 fn join(seen: Trial, trial: &mut Trial) -> bool {
     let Some(last) = seen.last_report() else {
         return true;
@@ -188,7 +194,8 @@ fn join(seen: Trial, trial: &mut Trial) -> bool {
     true
 }
 
-/// A trial as a rule sees it: its curve is to be maximized. `None` if it has reported nothing, waits, or failed.
+/// Returns a trial as a rule sees it, with a curve to be maximized. `None` if it has no reports, is
+/// waiting, or failed.
 fn trained(trial: &Trial, direction: Direction) -> Option<TrainedTrial> {
     let training = match &trial.state {
         TrialState::Running(_) => Training::Running,
@@ -200,8 +207,10 @@ fn trained(trial: &Trial, direction: Direction) -> Option<TrainedTrial> {
 }
 
 impl Study {
-    /// The rule by which BO-BOS judges a trial, or judged it when it trained; `None` if the study has another rule, or the trial
-    /// has none: it is an initial one, has not reported its first epochs, or can not be judged.
+    /// Returns BO-BOS's rule for a trial, also after the trial has ended.
+    ///
+    /// `None` if the study has another rule, or the trial has none: it is an initial one, has not
+    /// reported all of its first epochs, or cannot be judged.
     ///
     /// # Errors
     /// If there is no such trial, or the storage or the model fails.
@@ -223,8 +232,8 @@ impl Study {
         Ok(judge.rule(&trial)?.cloned())
     }
 
-    /// Keeps what a trial that is held by hand reports after an epoch of its training, and says whether it goes on. If not, it
-    /// has been told as stopped.
+    /// Stores a report after an epoch of a trial that is held by hand, and returns whether the
+    /// trial continues. If not, it has been told as stopped.
     ///
     /// # Errors
     /// As for [`Study::report_as`].
@@ -237,13 +246,17 @@ impl Study {
         self.report_as(TellAuthority::Hand, number, epoch, value)
     }
 
-    /// Keeps what a trial reports after an epoch of its training, and says whether it goes on. If not, it has been told as
-    /// stopped, as durably as the storage makes it; further reports get the same answer. After the last epoch every trial goes
-    /// on: its training is complete. Reporting the same again is no mistake.
+    /// Stores a report after an epoch of a trial's training, and returns whether the trial
+    /// continues.
+    ///
+    /// If not, the trial has been told as stopped, as durably as the storage makes it, and further
+    /// reports get the same answer. After the last epoch every trial continues, since its training
+    /// is complete. Repeating a report is allowed.
     ///
     /// # Errors
-    /// If the value is not finite, the study has no rule, the epoch is none of a training or not above the last one, the trial is
-    /// somebody else's or has ended in another way, or the storage fails.
+    /// If the value is not finite, the study has no rule, the epoch is out of range or not above
+    /// the last one, another worker holds the trial, the trial has ended differently, or the
+    /// storage fails.
     pub fn report_as(
         &self,
         teller: TellAuthority<'_>,
@@ -255,7 +268,7 @@ impl Study {
         self.report_on(&mut JudgeState::default(), teller, number, report)
     }
 
-    /// [`Study::report_as`] by a worker that has followed the trial since it was begun.
+    /// Same as [`Study::report_as`], for a worker that has followed the trial since its beginning.
     pub(crate) fn report_on(
         &self,
         course: &mut JudgeState,
@@ -287,7 +300,7 @@ impl Study {
         }
     }
 
-    /// Returns the verdict by which a trial that has ended was stopped; `error` if it was not stopped.
+    /// Returns the verdict that stopped an ended trial; `error` if it was not stopped.
     fn stopped_before(
         &self,
         number: u64,
@@ -322,7 +335,7 @@ impl Study {
             let trial = course.trial.as_ref();
             let Some((trial, last)) = trial.and_then(|trial| Some((trial, trial.last_report()?)))
             else {
-                // It was taken over or told since: who reports next hears of it.
+                // The trial was taken over or told in the meantime. The next report will notice it.
                 return Ok(Verdict::Continue);
             };
             if last.epoch >= spec.epochs {

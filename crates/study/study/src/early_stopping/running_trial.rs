@@ -1,4 +1,4 @@
-//! A trial as a closure sees it that trains.
+//! A trial under evaluation, as a training closure sees it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -7,7 +7,7 @@ use fedbo_space::Point;
 
 use crate::{NullObserver, RunOptions, RunReport, Study, StudyError};
 
-/// A trial that is being evaluated, to which its objective reports as it trains.
+/// A trial under evaluation, which receives the reports of its objective during training.
 pub struct RunningTrial<'a> {
     point: &'a Point,
     number: u64,
@@ -16,18 +16,21 @@ pub struct RunningTrial<'a> {
 }
 
 impl RunningTrial<'_> {
-    /// Returns the point that is tried.
+    /// Returns the point of the trial.
     pub fn point(&self) -> &Point {
         self.point
     }
 
-    /// Its place in the order of asking, from 0.
+    /// Index of the trial in the order of asking, from 0.
     pub fn number(&self) -> u64 {
         self.number
     }
 
-    /// Reports the value after an epoch, counted from 1, in the study's own sign, and asks whether to go on. NaN and infinities
-    /// stop the trial too: it has failed. After the first [`Signal::Stop`] the answer stays the same.
+    /// Reports the value after an epoch, counted from 1, in the study's own sign, and returns
+    /// whether to continue.
+    ///
+    /// NaN and infinities also stop the trial, as a failure. After the first [`Signal::Stop`] the
+    /// answer stays the same.
     pub fn report(&self, epoch: u32, value: f64) -> Signal {
         let signal = self.monitor.report(epoch, value);
         if signal.stops() {
@@ -37,7 +40,7 @@ impl RunningTrial<'_> {
     }
 }
 
-/// A closure that trains, as an objective.
+/// A training closure as an objective.
 struct TrainingClosure<F>(F);
 
 impl<F> TrainingClosure<F>
@@ -69,7 +72,7 @@ where
     fn evaluate(&self, point: &Point, trial: TrialId) -> Outcome {
         match self.call(point, trial, &NeverStops) {
             TrainingEnd::Ended(outcome) => outcome,
-            TrainingEnd::Stopped => unreachable!("nobody stops it"),
+            TrainingEnd::Stopped => unreachable!("this monitor never stops a trial"),
         }
     }
 
@@ -78,7 +81,7 @@ where
     }
 }
 
-/// Stops nobody.
+/// A monitor that never stops a trial.
 struct NeverStops;
 
 impl Monitor for NeverStops {
@@ -88,9 +91,11 @@ impl Monitor for NeverStops {
 }
 
 impl Study {
-    /// Trains a function until the study has `n_trials` trials, one after another: it reports after each epoch, and ends when it
-    /// is stopped; what it returns then is not used. An `Err` is a failed trial. A study without a rule
-    /// ([`crate::Definition::early_stopping`]) stops nobody, and keeps no reports.
+    /// Trains a function until the study has `n_trials` trials, one at a time.
+    ///
+    /// The function reports after each epoch and must end when it is stopped; its return value is
+    /// then ignored. An `Err` is a failed trial. A study without a rule
+    /// ([`crate::Definition::early_stopping`]) stops no trial and stores no reports.
     ///
     /// ```
     /// use fedbo_space::ParameterSpec;

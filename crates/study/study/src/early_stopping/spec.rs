@@ -1,4 +1,4 @@
-//! The rule that stops trials early, as a study's definition keeps it.
+//! The early stopping rule in a study's definition.
 
 use fedbo_config::Keys;
 use fedbo_strategies::early_stopping::{BosSettings, EPOCHS_MAX, OptionError, StoppingMethod};
@@ -8,47 +8,48 @@ use serde::{Deserialize, Serialize};
 use super::EarlyStoppingError;
 use crate::definition::push_options;
 
-/// The early stopping of trials that report as they train.
+/// Early stopping of trials that report during training.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EarlyStoppingSpec {
-    /// The rule that decides.
+    /// The stopping rule.
     pub rule: StoppingRuleSpec,
-    /// N: epochs of a whole training.
+    /// N: number of epochs of a complete training.
     pub epochs: u32,
 }
 
 impl EarlyStoppingSpec {
-    /// By this rule, for trainings of so many epochs.
+    /// Uses this rule, for trainings of `epochs` epochs.
     pub fn new(rule: StoppingRuleSpec, epochs: u32) -> Self {
         Self { rule, epochs }
     }
 
-    /// By Bayesian optimal stopping with the settings of the thesis; the strategy must be GP-UCB.
+    /// Uses Bayesian optimal stopping with the settings of the thesis. The strategy must be GP-UCB.
     pub fn bo_bos(epochs: u32) -> Self {
         Self::new(StoppingRuleSpec::bo_bos(epochs), epochs)
     }
 
-    /// By the median rule with its default settings, for trainings of so many epochs; nobody is stopped in the
-    /// first five of them, or the first half if that is less.
+    /// Uses the median rule with its default settings, for trainings of `epochs` epochs.
+    ///
+    /// No trial is stopped in the first five epochs, or in the first half if that is shorter.
     pub fn median(epochs: u32) -> Self {
         Self::new(StoppingRuleSpec::median(epochs), epochs)
     }
 
-    /// By asynchronous successive halving with its default settings.
+    /// Uses asynchronous successive halving with its default settings.
     pub fn asha(epochs: u32) -> Self {
         Self::new(StoppingRuleSpec::asha(epochs), epochs)
     }
 
-    /// By Hyperband's brackets with its default setting.
+    /// Uses Hyperband's brackets with the default setting.
     pub fn hyperband(epochs: u32) -> Self {
         Self::new(StoppingRuleSpec::hyperband(epochs), epochs)
     }
 
-    /// The method that decides.
+    /// Returns the stopping method.
     ///
     /// # Errors
-    /// If an option is out of its range.
+    /// If an option is out of range.
     pub(crate) fn method(&self) -> Result<StoppingMethod, EarlyStoppingError> {
         let epochs = self.epochs;
         let options = self.rule.options();
@@ -59,10 +60,11 @@ impl EarlyStoppingSpec {
         }
     }
 
-    /// Checks that the options of a program are such that a file could give them: what is stored is read again by the same rules.
+    /// Checks that options set by a program could also come from a file, since stored options are
+    /// read by the same rules.
     ///
     /// # Errors
-    /// If one is out of its range.
+    /// If one is out of range.
     pub(crate) fn check_storable(&self) -> Result<(), EarlyStoppingError> {
         let stored = serde_json::to_value(self.rule);
         let read = stored.and_then(serde_json::from_value::<StoppingRuleSpec>);
@@ -77,7 +79,7 @@ impl EarlyStoppingSpec {
         }
     }
 
-    /// The settings of a rule that is solved for each trial; `None` if it looks at curves alone.
+    /// The settings of a rule that is solved for each trial; `None` if it uses curves only.
     pub(super) fn solved(&self) -> Option<BosSettings> {
         match self.method() {
             Ok(StoppingMethod::Solved(settings)) => Some(settings),
@@ -85,10 +87,11 @@ impl EarlyStoppingSpec {
         }
     }
 
-    /// Checks that it goes with a strategy.
+    /// Checks that it is compatible with a strategy.
     ///
     /// # Errors
-    /// If the strategy has no model that the rule needs, or cannot do with trials that were stopped.
+    /// If the strategy lacks the model that the rule needs, or does not support trials that were
+    /// stopped early.
     pub(crate) fn check_strategy(&self, strategy: &StrategySpec) -> Result<(), EarlyStoppingError> {
         let name = strategy.name();
         if self.rule.options().needs_epoch_model() {
@@ -105,7 +108,7 @@ impl EarlyStoppingSpec {
         }
     }
 
-    /// Adds what it says, key by key as they stand in a study's file.
+    /// Adds its content, key by key, as in a study's file.
     pub(crate) fn push_keys(spec: Option<&Self>, keys: &mut Keys) {
         keys.push(&["early_stopping", "rule"], spec.map(|spec| spec.rule.name()));
         keys.push(&["early_stopping", "epochs"], spec.map(|spec| spec.epochs));

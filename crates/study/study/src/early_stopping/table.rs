@@ -11,7 +11,7 @@ use serde::{Deserialize, Deserializer};
 
 use super::{EarlyStoppingError, EarlyStoppingSpec};
 
-/// The table: plain data, not yet checked.
+/// The table: plain data, not yet validated.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub(crate) struct EarlyStoppingTable {
@@ -19,7 +19,7 @@ pub(crate) struct EarlyStoppingTable {
     #[serde(deserialize_with = "given")]
     epochs: Option<u32>,
     grace_s: Option<f64>,
-    /// The options of the rule, which are read once it is known: [`TableOptions`].
+    /// The options of the rule, which [`TableOptions`] reads once the rule is known.
     #[serde(flatten)]
     _options: BTreeMap<String, IgnoredAny>,
 }
@@ -32,13 +32,13 @@ fn options(file: &TomlFile) -> TableOptions<'_> {
     TableOptions { file, table: "early_stopping", keys: &["rule", "epochs", "grace_s"] }
 }
 
-/// The grace of a study whose file names none.
+/// Default grace period of a study.
 pub(crate) const DEFAULT_GRACE: Duration = Duration::from_secs(10);
-/// Most seconds of a grace: a day.
+/// Maximum grace period in seconds: a day.
 const GRACE_S_MAX: f64 = 86_400.0;
 
 impl EarlyStoppingTable {
-    /// Makes sure that the table has no key that means nothing.
+    /// Checks that the table has no unknown key.
     pub(crate) fn check_keys(&self, file: &TomlFile) -> Result<(), FileError> {
         let rules = StoppingRuleSpec::all(EPOCHS_MAX);
         let named = |rule: &&StoppingRuleSpec| Some(rule.name()) == self.rule.as_deref();
@@ -53,13 +53,13 @@ impl EarlyStoppingTable {
         let words: Vec<_> = rules.iter().map(|rule| (rule.name(), *rule)).collect();
         let Some(rule) = check.word(&at("rule"), self.rule.as_deref(), &words)? else {
             let remedy = format!(
-                "add rule = {}: who decides which trials are stopped",
+                "add rule = {}: it decides which trials are stopped",
                 in_words(names, "or")
             );
             return Err(file.missing_error(&at("rule"), remedy));
         };
         let Some(epochs) = self.epochs else {
-            let remedy = "add epochs = .., how many epochs a whole training has";
+            let remedy = "add epochs = .., the number of epochs of a complete training";
             return Err(file.missing_error(&at("epochs"), remedy));
         };
         let rule = options(file).read(&rules, rule)?;
@@ -77,7 +77,7 @@ impl EarlyStoppingTable {
         }
     }
 
-    /// Returns the time that a trial may take to end once it is stopped.
+    /// Returns the time that a stopped trial has to exit.
     pub(crate) fn grace(&self, check: Check<'_>) -> Result<Duration, FileError> {
         let Some(seconds) = self.grace_s else {
             return Ok(DEFAULT_GRACE);

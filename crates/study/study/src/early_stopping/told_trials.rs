@@ -1,4 +1,4 @@
-//! The tellings of a study whose trials report as they train, as its model sees them.
+//! The told trials of a study with reports during training, as its model sees them.
 
 use fedbo_space::{Direction, Space};
 use fedbo_storage::{Told, Trial};
@@ -10,17 +10,18 @@ use fedbo_strategies::early_stopping::{
 use super::EarlyStoppingSpec;
 use crate::{Definition, StudyError};
 
-/// The trials that were told, in that order.
+/// The told trials, in the order of telling.
 pub(crate) struct ToldTrials {
     space: Space,
     direction: Direction,
     told: Vec<Trial>,
-    /// The settings of BO-BOS, where it is the rule: a trial that it stopped may stand in the model with its expected end as well.
+    /// The settings of BO-BOS, if it is the rule. They decide whether a trial that it stopped
+    /// enters the model with its expected end.
     bos: Option<BosSettings>,
 }
 
 impl ToldTrials {
-    /// Nothing was told yet.
+    /// Creates an empty list.
     pub(crate) fn new(definition: &Definition) -> Result<Self, StudyError> {
         let spec = definition.early_stopping.as_ref();
         Ok(Self {
@@ -31,7 +32,7 @@ impl ToldTrials {
         })
     }
 
-    /// Takes in the trials that were told next, in the order of telling.
+    /// Absorbs the next told trials, in the order of telling.
     pub(crate) fn absorb(&mut self, told: &[Trial]) {
         self.told.extend_from_slice(told);
     }
@@ -40,30 +41,33 @@ impl ToldTrials {
         self.told.len()
     }
 
-    /// Returns the number of tellings before a trial began, by the storage's clock.
+    /// Returns the number of trials told before a trial began, by the storage's clock.
     pub(super) fn n_before(&self, trial: &Trial) -> usize {
         let began = trial.started_at_ms.unwrap_or(i64::MAX);
         let before = |told: &&Trial| told.told_at_ms.is_some_and(|at| at <= began);
         self.told.iter().take_while(before).count()
     }
 
-    /// Returns the observations that the model learns from the tellings with these places.
+    /// Returns the model's observations of the told trials with these indices.
     pub(crate) fn observations(
         &self,
         places: std::ops::Range<usize>,
     ) -> Result<Vec<TrainedObservation>, StudyError> {
-        let trials = self.told[places].iter();
-        trials.map(|trial| self.observation(trial)).collect()
+        places.map(|place| self.observation(place)).collect()
     }
 
-    fn observation(&self, trial: &Trial) -> Result<TrainedObservation, StudyError> {
+    fn observation(&self, place: usize) -> Result<TrainedObservation, StudyError> {
+        let trial = &self.told[place];
         let told = trial.told();
         let curve = match told {
             Some(Told::Failed { .. }) => None,
             _ => curve(trial, self.direction),
         };
         let expected_end = match (told, &curve) {
-            (Some(Told::Stopped { .. }), Some(curve)) => self.expected_end(trial, curve)?,
+            (Some(Told::Stopped { .. }), Some(curve)) => match &self.bos {
+                Some(bos) => self.predicted_end(trial, curve, bos)?,
+                None => Some(self.end_by_gains(place, curve)),
+            },
             _ => None,
         };
         Ok(TrainedObservation {
@@ -78,15 +82,41 @@ impl ToldTrials {
         })
     }
 
-    /// Returns the final value that is expected of a stopped trial, seen from its own reports; `None` unless BO-BOS is to tell it.
-    fn expected_end(
+    /// Returns the expected final value of a trial that a curve-based rule stopped after epoch e:
+    /// its last value plus the median gain of complete trials since then,
+    ///
+    /// ŷ(N) = y(e) + median_j (y_j(N) − y_j(e))
+    ///
+    /// over the trials j told before it that have a final value and reached e; y(e) while there are
+    /// none. This preserves the order of trials at e, and limits the influence of values that
+    /// diverged. Without it, the model would remain uncertain about the end and would propose the
+    /// same place again and again, only for the rule to stop it after the first epoch each time:
+    /// docs/decisions/0015-early-stopping.md.
+    fn end_by_gains(&self, place: usize, curve: &LearningCurve) -> f64 {
+        let epoch = curve.n_epochs();
+        let gain = |trial: &Trial| Some(trial.value()? - value_at(trial, epoch)?);
+        let mut gains: Vec<f64> = self.told[..place].iter().filter_map(gain).collect();
+        if gains.is_empty() {
+            return curve.last();
+        }
+        gains.sort_by(f64::total_cmp);
+        let n = gains.len();
+        let median = 0.5 * gains[(n - 1) / 2] + 0.5 * gains[n / 2];
+        let end = curve.last() + self.direction.to_maximize(median);
+        if end.is_finite() { end } else { curve.last() }
+    }
+
+    /// Returns the final value that BO-BOS predicts for a stopped trial from its own reports;
+    /// `None` if the options do not ask for it.
+    fn predicted_end(
         &self,
         trial: &Trial,
         curve: &LearningCurve,
+        bos: &BosSettings,
     ) -> Result<Option<f64>, StudyError> {
-        let Some(bos) = self.bos.as_ref().filter(|bos| bos.options.expected_end) else {
+        if !bos.options.expected_end {
             return Ok(None);
-        };
+        }
         let first = curve.until(bos.first_epochs().min(curve.n_epochs()));
         let Some(bounds) = self.bounds_for(&first, self.n_before(trial)) else {
             return Ok(None);
@@ -94,9 +124,11 @@ impl ToldTrials {
         Ok(expected_end(curve, bounds, bos.n_epochs)?)
     }
 
-    /// Returns the bounds of a trial's values, as the definition gives them. Without them: the range of what the first
-    /// `n_told` trials reported, and this one in its first epochs, with half as much again on the better side and a
-    /// tenth on the worse. `None` while all values are equal.
+    /// Returns the bounds of a trial's values from the definition.
+    ///
+    /// Without them, the bounds are the range of the values that the first `n_told` trials and this
+    /// one in its first epochs reported, extended by half of it on the better side and by a tenth
+    /// on the worse. `None` while all values are equal.
     pub(super) fn bounds_for(&self, first: &LearningCurve, n_told: usize) -> Option<ValueBounds> {
         let direction = self.direction;
         if let Some(given) = self.bos.and_then(|settings| settings.options.bounds) {
@@ -122,6 +154,21 @@ impl ToldTrials {
     }
 }
 
+/// Returns the value of a trial's curve after an epoch: interpolated linearly between reports, and
+/// constant before the first one. `None` if the trial did not reach the epoch.
+fn value_at(trial: &Trial, epoch: usize) -> Option<f64> {
+    let reports = &trial.reports;
+    let next = reports.partition_point(|report| (report.epoch as usize) < epoch);
+    let after = reports.get(next)?;
+    let Some(before) = next.checked_sub(1).map(|index| &reports[index]) else {
+        return Some(after.value);
+    };
+    #[expect(clippy::cast_precision_loss, reason = "numbers of epochs are far below 2^53")]
+    let passed = epoch as f64 - f64::from(before.epoch);
+    let share = passed / f64::from(after.epoch - before.epoch);
+    Some((1.0 - share) * before.value + share * after.value)
+}
+
 /// Returns the reports of a trial as a curve, to be maximized.
 pub(super) fn curve(trial: &Trial, direction: Direction) -> Option<LearningCurve> {
     let reports: Vec<(u32, f64)> = trial
@@ -137,13 +184,14 @@ mod tests {
     use fedbo_space::ParameterSpec;
     use fedbo_storage::TellAuthority;
     use fedbo_strategies::StoppingRuleSpec;
-    use fedbo_strategies::early_stopping::BoBosOptions;
+    use fedbo_strategies::early_stopping::{BoBosOptions, MedianOptions};
 
     use super::*;
     use crate::{EarlyStoppingSpec, Study};
 
-    /// Accuracies that rise to 0.8 and were stopped after 12 of 30 epochs: only what BO-BOS stopped has an expected end, between the
-    /// last value and the best possible one, and only if it is asked for.
+    /// Accuracies rise to 0.8, and the trial is stopped after 12 of 30 epochs. Only trials stopped
+    /// by BO-BOS have an expected end, between the last value and the best possible one, and only
+    /// if the option is set.
     #[test]
     fn what_bo_bos_stopped_may_have_an_expected_end() {
         let ends = |early_stopping: EarlyStoppingSpec| {
@@ -167,9 +215,9 @@ mod tests {
                 };
                 study.tell_as(TellAuthority::Hand, number, &told).unwrap();
             }
-            let mut tellings = ToldTrials::new(&definition).unwrap();
-            tellings.absorb(&study.trials().unwrap());
-            let observations = tellings.observations(0..tellings.len()).unwrap();
+            let mut told_trials = ToldTrials::new(&definition).unwrap();
+            told_trials.absorb(&study.trials().unwrap());
+            let observations = told_trials.observations(0..told_trials.len()).unwrap();
             let [whole, stopped] = observations.as_slice() else {
                 panic!("two trials were told");
             };
@@ -182,6 +230,54 @@ mod tests {
         let end = end.unwrap();
         assert!(last < end && end < 1.2, "{end}");
         assert_eq!(ends(EarlyStoppingSpec::bo_bos(30)).1, None);
-        assert_eq!(ends(EarlyStoppingSpec::median(30)).1, None);
+    }
+
+    /// Three complete trials gain 0.25, 2 and 0.5 from epoch 3 to the end, one of them with epoch 3
+    /// between two reports.
+    ///
+    /// A trial stopped there with 0.375 is expected to end 0.5 better, regardless of later trials.
+    /// The first stopped trial has only its own last value. For a trial that minimizes, a loss is a
+    /// gain.
+    #[test]
+    fn what_curves_stopped_ends_as_the_median_of_complete_trials_would() {
+        let nobody = MedianOptions { warmup_epochs: 0, trials_min: 1_000 };
+        let spec = EarlyStoppingSpec::new(StoppingRuleSpec::Median(nobody), 9);
+        for sign in [1.0, -1.0] {
+            let mut definition = Definition::new("training")
+                .parameter("x", ParameterSpec::float(0.0, 1.0))
+                .early_stopping(spec);
+            if sign < 0.0 {
+                definition = definition.minimize();
+            }
+            let study = Study::in_memory(&definition).unwrap();
+            let complete = |reports: &[(u32, f64)]| {
+                let number = study.ask().unwrap().number;
+                for (epoch, value) in reports {
+                    study.report(number, *epoch, sign * value).unwrap();
+                }
+                let end = Told::Value(sign * reports[reports.len() - 1].1);
+                study.tell_as(TellAuthority::Hand, number, &end).unwrap();
+            };
+            let stopped = || {
+                let number = study.ask().unwrap().number;
+                study.report(number, 3, sign * 0.375).unwrap();
+                let (epoch, value, because) = (3, sign * 0.375, "a test".to_owned());
+                let told = Told::Stopped { epoch, value, because };
+                study.tell_as(TellAuthority::Hand, number, &told).unwrap();
+            };
+            stopped();
+            complete(&[(3, 0.5), (9, 0.75)]);
+            complete(&[(1, 0.0), (5, 2.0), (9, 3.0)]); // 1 after epoch 3
+            complete(&[(3, 0.25), (9, 0.75)]);
+            complete(&[(2, 7.0)]); // did not reach epoch 3
+            stopped();
+            complete(&[(3, 0.0), (9, 90.0)]);
+            let mut told_trials = ToldTrials::new(&definition).unwrap();
+            told_trials.absorb(&study.trials().unwrap());
+            let observations = told_trials.observations(0..told_trials.len()).unwrap();
+            let ends: Vec<Option<f64>> = observations.iter().map(|o| o.expected_end).collect();
+            let expected = [Some(0.375), None, None, None, None, Some(0.875), None];
+            assert_eq!(ends, expected, "{sign}");
+        }
     }
 }

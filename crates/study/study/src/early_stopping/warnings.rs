@@ -1,19 +1,24 @@
-//! The warnings that a run gives once, about trials that report in ways of no use.
+//! Warnings, given once per run, about trials with useless reports.
 
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use fedbo_space::Direction;
-use fedbo_storage::Report;
+use fedbo_storage::{Report, Trial};
 use fedbo_strategies::early_stopping::short;
 
 use super::EarlyStoppingSpec;
 use super::bo_bos::reports_first_epochs;
-use crate::{Definition, Observer};
+use crate::{Definition, Observer, Study, StudyError};
 
 /// An example of a report, for messages.
 const EXAMPLE: &str = "a report is a line {\"epoch\": 1, \"value\": 0.5} on standard output, printed at once after an epoch";
 
-/// The warnings that a run has given already.
+/// Number of trials after which values are no longer checked, since penalties would be reported
+/// from the beginning.
+const N_LOOKED_AT: usize = 1000;
+
+/// The warnings that a run has already given.
 #[derive(Default)]
 pub(crate) struct RunWarnings {
     of_epochs: AtomicBool,
@@ -22,6 +27,10 @@ pub(crate) struct RunWarnings {
     warn_no_report: AtomicBool,
     of_bounds: AtomicBool,
     of_gaps: AtomicBool,
+    /// The objectives of the study's trials, each to be maximized, in the order of telling. Read
+    /// when the first trial is told.
+    values: Mutex<Option<Vec<Vec<f64>>>>,
+    of_penalties: AtomicBool,
 }
 
 /// Returns true at the first call for this flag, and sets it.
@@ -30,26 +39,70 @@ fn is_first(flag: &AtomicBool) -> bool {
 }
 
 impl RunWarnings {
-    /// A report of an epoch that is none.
+    /// Warns if an objective of the newly told trial, or of an earlier one, looks like a penalty
+    /// for a crash.
+    pub(crate) fn warn_penalties(
+        &self,
+        observer: &dyn Observer,
+        study: &Study,
+        trial: &Trial,
+    ) -> Result<(), StudyError> {
+        let objectives = study.definition().objectives_of(trial);
+        if objectives.is_empty() || self.of_penalties.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let mut values = self.values.lock().unwrap_or_else(PoisonError::into_inner);
+        match values.as_mut() {
+            Some(values) => values.push(objectives),
+            None => {
+                let trials = study.trials()?.into_iter();
+                let told = trials.map(|trial| study.definition().objectives_of(&trial));
+                *values = Some(told.filter(|objectives| !objectives.is_empty()).collect());
+            }
+        }
+        let values = values.as_deref().unwrap_or_default();
+        if values.len() > N_LOOKED_AT {
+            return Ok(());
+        }
+        for (place, direction) in study.definition().directions().into_iter().enumerate() {
+            let column: Vec<f64> =
+                values.iter().filter_map(|each| each.get(place).copied()).collect();
+            let Some(penalty) = penalty_among(&column) else {
+                continue;
+            };
+            if is_first(&self.of_penalties) {
+                observer.warning(&format!(
+                    "the value {} is so much worse than the others that it looks like a penalty for a crash: let such a trial fail instead \
+                     (raise an exception, exit with an error or return NaN), and the study learns where trials fail without being misled \
+                     (reported once per run)",
+                    short(direction.to_maximize(penalty))
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Warns about a report with an invalid epoch.
     pub(super) fn of_epoch(&self, observer: &dyn Observer, why: &str) {
         left_out(&self.of_epochs, observer, why);
     }
 
-    /// A report that comes after that of a later epoch.
+    /// Warns about a report after that of a later epoch.
     pub(super) fn of_order(&self, observer: &dyn Observer, why: &str) {
         left_out(&self.of_order, observer, why);
     }
 
-    /// A signal by which a trial cannot be stopped.
+    /// Warns about an unusable stop signal.
     pub(super) fn of_stop_by(&self, observer: &dyn Observer, why: &str) {
         if is_first(&self.of_stop_by) {
             observer.warning(&format!(
-                "{why}; it is stopped by the line `stop` on its standard input instead (this is said once a run)"
+                "{why}; it is stopped by the line `stop` on its standard input instead (reported once per run)"
             ));
         }
     }
 
-    /// A trial has ended by itself and no report of it counts; `resembling` says what of its output looked like one.
+    /// Warns about a trial that ended without a stop and without a valid report. `resembling`
+    /// describes the output that looked like a report.
     pub(super) fn warn_no_report(
         &self,
         observer: &dyn Observer,
@@ -63,11 +116,12 @@ impl RunWarnings {
         let rule = spec.rule.name();
         let seen = resembling.map_or_else(String::new, |what| format!("; {what}"));
         observer.warning(&format!(
-            "trial {number} has ended without a report, so rule {rule:?} could not stop it{seen}; {EXAMPLE} (this is said once a run)"
+            "trial {number} has ended without a report, so rule {rule:?} could not stop it{seen}; {EXAMPLE} (reported once per run)"
         ));
     }
 
-    /// Says of a trial that has just reported its newest value if it is better than the bounds of BO-BOS in its first epochs.
+    /// Warns if the newest value of a trial in its first epochs is better than the bounds of
+    /// BO-BOS.
     pub(super) fn warn_value_beyond_bounds(
         &self,
         observer: &dyn Observer,
@@ -86,7 +140,7 @@ impl RunWarnings {
         if newest.epoch <= first_epochs && is_better && is_first(&self.of_bounds) {
             observer.warning(&format!(
                 "trial {number} has reported {} at epoch {}, better than bounds = {} allow: rule \"bo-bos\" never stops such a trial; \
-                 give bounds in the unit of the values (this is said once a run)",
+                 give bounds in the unit of the values (reported once per run)",
                 short(newest.value),
                 newest.epoch,
                 in_words(bounds)
@@ -94,7 +148,7 @@ impl RunWarnings {
         }
     }
 
-    /// Says of a trial that has ended if all that it reported lies outside of the bounds of BO-BOS.
+    /// Warns if all reports of an ended trial are outside the bounds of BO-BOS.
     pub(super) fn warn_all_outside_bounds(
         &self,
         observer: &dyn Observer,
@@ -109,7 +163,7 @@ impl RunWarnings {
         if reports.iter().all(is_outside) && is_first(&self.of_bounds) {
             observer.warning(&format!(
                 "all values of trial {number} are outside of bounds = {}, for instance {} at epoch {}: rule \"bo-bos\" cannot tell \
-                 such values apart; give bounds in the unit of the values (this is said once a run)",
+                 such values apart; give bounds in the unit of the values (reported once per run)",
                 in_words(bounds),
                 short(first.value),
                 first.epoch
@@ -117,7 +171,8 @@ impl RunWarnings {
         }
     }
 
-    /// Says if BO-BOS can stop nobody who reports like this trial, which has just reported its newest epoch.
+    /// Warns if BO-BOS can never stop a trial with the reports of this trial, up to the newest
+    /// epoch.
     pub(super) fn of_gaps(
         &self,
         observer: &dyn Observer,
@@ -139,21 +194,45 @@ impl RunWarnings {
         let within = |report: &&Report| report.epoch as usize <= first_epochs;
         let n_within = reports.iter().filter(within).count();
         observer.warning(&format!(
-            "trial {number} has reported {n_within} of its first {first_epochs} epochs; rule \"bo-bos\" stops no trial that leaves out one of them: \
-             report each, count reports as epochs, or choose another rule"
+            "trial {number} has reported {n_within} of its first {first_epochs} epochs; rule \"bo-bos\" does not stop a trial that omits \
+             one of them: report each epoch, count reports as epochs, or choose another rule"
         ));
     }
+}
+
+/// Returns the worst of some values, to be maximized, if it looks like a penalty for a crash.
+///
+/// The criterion is a jump in the sorted distances from the best value: one is more than thirty
+/// times the previous one, and more than a hundred times the median distance of the first ten
+/// values. The first ten are spread over the space. Later values approach the best one, so that
+/// compared with them all others would look far away.
+fn penalty_among(values: &[f64]) -> Option<f64> {
+    const N_SCATTERED: usize = 10;
+    const JUMP: f64 = 30.0;
+    const FAR: f64 = 100.0;
+    let best = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let distances = |values: &[f64]| {
+        let mut distances: Vec<f64> = values.iter().map(|value| 0.5 * best - 0.5 * value).collect();
+        distances.sort_unstable_by(f64::total_cmp);
+        distances
+    };
+    let scattered = distances(&values[..values.len().min(N_SCATTERED)]);
+    let typical = *scattered.get((scattered.len() - 1) / 2)?;
+    let all = distances(values);
+    let jumps = |pair: &[f64]| pair[1] > JUMP * pair[0] && pair[1] > FAR * typical;
+    let is_one = typical > 0.0 && values.len() >= 4 && all.windows(2).any(jumps);
+    is_one.then(|| values.iter().copied().fold(f64::INFINITY, f64::min))
 }
 
 fn left_out(flag: &AtomicBool, observer: &dyn Observer, why: &str) {
     if is_first(flag) {
         observer.warning(&format!(
-            "{why}; such reports are left out (this is said once a run, and holds for further trials likewise)"
+            "{why}; such reports are ignored (reported once per run; it applies to further trials too)"
         ));
     }
 }
 
-/// The bounds that BO-BOS was given, low and high, and its first epochs.
+/// The bounds given to BO-BOS, low and high, and its number of first epochs.
 fn bounds(definition: &Definition) -> Option<([f64; 2], u32)> {
     let options = definition.early_stopping.as_ref()?.solved()?.options;
     Some((options.bounds?.into(), options.first_epochs))

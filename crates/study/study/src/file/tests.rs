@@ -1,4 +1,4 @@
-//! The keys that a `study.toml` may have, and the names of its mistakes.
+//! Tests of the keys that a `study.toml` may have, and of the messages for its mistakes.
 
 use fedbo_strategies::early_stopping::{AshaOptions, HyperbandOptions, MedianOptions};
 use fedbo_strategies::meta::RmGpUcbOptions;
@@ -47,7 +47,7 @@ fn a_whole_file_is_read_as_it_says() {
     let strategy =
         StrategySpec::GpUcb(GpUcbOptions { ucb_multiplier: beta, ..GpUcbOptions::default() });
     assert_eq!(study.definition.strategy, strategy);
-    assert_eq!(study.definition.n_initial, 8, "two for each of four coordinates");
+    assert_eq!(study.definition.n_initial, 5, "two parameters");
     assert_eq!((study.n_trials, study.jobs), (40, 1));
     assert_eq!(study.storage, Address::Sqlite("/tmp/train.db".into()));
     assert!(study.command.is_some());
@@ -78,7 +78,7 @@ fn mistakes_are_named_with_their_place_and_a_way_out() {
         ("\"gp-ucb\"", "\"gp_ucb\"", &["strategy.name", "did you mean \"gp-ucb\"?"]),
         ("\"gp-ucb\"", "\"sobol\"", &["strategy.ucb_multiplier", "remove it"]),
         ("ucb_multiplier = 1.5", "ucb_multiplier = -1", &["strategy.ucb_multiplier = -1"]),
-        ("{rate}", "{rat}", &["objective", "{rat} is no parameter"]),
+        ("{rate}", "{rat}", &["objective", "{rat} is not a parameter"]),
         ("timeout_s = 5", "timeout_s = 0", &["objective.timeout_s = 0", "above 0"]),
         ("command = [\"true\", \"{rate}\"]\n", "", &["objective.command is missing"]),
     ];
@@ -105,12 +105,12 @@ fn old_studies_stand_in_for_strategy_and_initial_design() {
     let sources: Vec<&str> = meta.sources.iter().map(|source| source.text()).collect();
     assert_eq!(sources, ["sqlite:a.db", "old/b.csv"]);
     assert_eq!(meta.settings, crate::MetaSettings::default());
-    // A scale of its own needs some trials, and rankings have no other.
+    // A study's own scale needs some trials, and rankings have no other scale.
     let own = load(&(short.clone() + "scale = \"own\"\n")).unwrap();
-    assert_eq!(own.definition.n_initial, 8);
+    assert_eq!(own.definition.n_initial, 5);
     let ranked = load(&(short.clone() + "[strategy]\nname = \"rgpe\"\n")).unwrap();
     assert_eq!(ranked.meta.unwrap().settings.scale, MetaScale::Own);
-    // A shared prior has units of its own and asks it first all the same.
+    // A shared prior has its own units, but is still asked first.
     let options = "[strategy]\nname = \"shared-prior\"\nrank = 12\nprobe = false\n";
     let shared = load(&(short.clone() + options)).unwrap();
     assert_eq!(shared.definition.n_initial, 0);
@@ -120,15 +120,47 @@ fn old_studies_stand_in_for_strategy_and_initial_design() {
     let wide = load(&(short.clone() + wide)).unwrap().definition.strategy;
     let ucb_multiplier = UcbMultiplier::Constant(3.0);
     assert_eq!(wide, StrategySpec::RmGpUcb(RmGpUcbOptions { ucb_multiplier }));
-    // Their best points alone may be tried first, by a strategy that learns nothing else from them.
+    // Old studies can be used only for their best points, with a strategy that learns nothing else
+    // from them.
     let warm = "warm_start = 3\n[strategy]\nname = \"log-ei\"\n";
     let warm = load(&(short.clone() + warm)).unwrap();
     assert_eq!(warm.meta.unwrap().settings.warm_start, 3);
-    assert_eq!(warm.definition.n_initial, 8);
+    assert_eq!(warm.definition.n_initial, 5);
     let given = short.replace("trials = 40", "trials = 40\ninitial = 3");
     assert_eq!(load(&given).unwrap().definition.n_initial, 3);
     let none = WHOLE.replace("trials = 40", "trials = 40\ninitial = 0");
     assert!(load(&none).is_err());
+}
+
+/// Three categorical parameters of 3, 4 and 23 choices count as three, not thirty.
+///
+/// A study stored by a version that counted coordinates keeps its number of initial points, unless
+/// the file gives another number.
+#[test]
+fn a_choice_counts_once_in_the_initial_design() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("reaction.toml");
+    let file = |further: &str| {
+        let choices = |n: usize| (0..n).map(|i| format!("\"c{i}\"")).collect::<Vec<_>>().join(", ");
+        let parameter = |(name, n): (&str, usize)| {
+            format!("[space.{name}]\ntype = \"categorical\"\nchoices = [{}]\n", choices(n))
+        };
+        let space: String = [("base", 3), ("ligand", 4), ("additive", 23)].map(parameter).concat();
+        let text = format!(
+            "[study]\nname = \"r\"\ndirection = \"maximize\"\ntrials = 30\nstorage = \"sqlite:r.db\"\n{further}{space}"
+        );
+        std::fs::write(&path, text).unwrap();
+        StudyFile::load(&path).unwrap()
+    };
+    assert_eq!(file("").space.dim(), 30);
+    assert_eq!(file("").definition.n_initial, 6);
+    let before = Definition { n_initial: 20, ..file("").read_definition().unwrap() };
+    let storage = fedbo_storage::open(&file("").storage, fedbo_storage::Mode::Create).unwrap();
+    storage.create("r", &serde_json::to_string(&before).unwrap()).unwrap();
+    assert_eq!(file("").open().unwrap().definition().n_initial, 20);
+    assert_eq!(file("initial = 20\n").open().unwrap().definition().n_initial, 20);
+    let error = file("initial = 6\n").open().unwrap_err().to_string();
+    assert!(error.contains("study.initial is 6") && error.contains("has 20"), "{error}");
 }
 
 #[test]
@@ -244,7 +276,7 @@ fn mistakes_in_early_stopping_are_named_with_the_way_out() {
         (STOPPING.replace("rule = \"median\"\n", ""), "add rule = \"bo-bos\""),
         (
             STOPPING.replace("epochs = 50\n", ""),
-            "add epochs = .., how many epochs a whole training has",
+            "add epochs = .., the number of epochs of a complete training",
         ),
         (
             STOPPING.replace("epochs = 50", "epochs = 1"),
@@ -274,15 +306,15 @@ fn mistakes_in_early_stopping_are_named_with_the_way_out() {
         (format!("{STOPPING}warmup = 3\n"), "warmup"),
         (
             format!("{STOPPING}[strategy]\nname = \"log-ei\"\n"),
-            "line 16: strategy \"log-ei\" does not go with [early_stopping]; choose \"gp-ucb\", \"random\" or \"sobol\"",
+            "line 16: strategy \"log-ei\" cannot be combined with [early_stopping]; choose \"gp-ucb\", \"random\" or \"sobol\"",
         ),
         (
             format!("{STOPPING}[meta]\nstudies = [\"sqlite:old.db\"]\n"),
-            "[meta] does not go with [early_stopping]; remove one of them",
+            "[meta] cannot be combined with [early_stopping]; remove one of them",
         ),
         (
             format!("{STOPPING}[archive]\nfile = \"a.json\"\n"),
-            "[archive] does not go with [early_stopping]; remove one of them",
+            "[archive] cannot be combined with [early_stopping]; remove one of them",
         ),
         (
             STOPPING.replace("median", "bo-bos") + "bounds = [1.0, 0.0]\n",
@@ -295,7 +327,7 @@ fn mistakes_in_early_stopping_are_named_with_the_way_out() {
     }
 }
 
-/// A definition that an earlier version stored has no such key.
+/// A definition stored by an earlier version has no such key.
 #[test]
 fn a_definition_without_early_stopping_reads_and_writes_as_before() {
     let definition = load(WHOLE).unwrap().definition;
@@ -307,7 +339,7 @@ fn a_definition_without_early_stopping_reads_and_writes_as_before() {
     assert_eq!(read, stopping);
 }
 
-/// A study that was stored before β could be chosen is the same as one whose file does not choose it.
+/// A study stored before β was an option equals one whose file does not set it.
 #[test]
 fn the_schedule_of_robust_meta_learning_is_stored_only_where_it_is_chosen() {
     let stored = "{\"name\":\"rm-gp-ucb\"}";
@@ -354,7 +386,7 @@ fn objectives_and_constraints_are_read_as_the_file_says() {
     let other = load(&file.replace("at_most = 50", "at_most = 60")).unwrap().definition;
     let differs = definition.difference(&other).unwrap().to_string();
     assert!(differs.contains("constraints.ms.at_most"), "{differs}");
-    // And no key of a definition without them.
+    // A definition without them has no such keys.
     let plain = load(short).unwrap().definition.to_text();
     assert!(!plain.contains("objectives") && !plain.contains("constraints"), "{plain}");
 }
@@ -438,7 +470,7 @@ fn mistakes_about_objectives_and_constraints_are_named_with_their_place_and_a_wa
             "[space.rate]",
             "[strategy]\nname = \"ts\"\n[space.rate]",
             &[
-                "strategy \"ts\" does not go with [[objectives]]",
+                "strategy \"ts\" cannot be combined with [[objectives]]",
                 "\"log-ei\", \"random\" or \"sobol\"",
             ],
         ),

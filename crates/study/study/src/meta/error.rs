@@ -1,8 +1,8 @@
-//! The reasons why a study cannot learn from old ones.
+//! Errors of a study that cannot learn from old ones.
 
 use fedbo_strategies::StrategySpec;
 
-/// The reason why a study cannot learn from old ones.
+/// Reason why a study cannot learn from old ones.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MetaError {
@@ -14,47 +14,47 @@ pub enum MetaError {
         /// The reason.
         message: String,
     },
-    /// A CSV is not one of trials.
+    /// A CSV is not a table of trials.
     #[error("[meta] studies: {source_text:?}{}: {message}", line.map_or_else(String::new, |line| format!(", line {line}")))]
     Csv {
         /// The old study, as the file names it.
         source_text: String,
-        /// Line from 1, where it is one line's fault.
+        /// Line number, counted from 1, if the problem is in one line.
         line: Option<u64>,
-        /// The problem, and the way out.
+        /// The problem and its remedy.
         message: String,
     },
-    /// A study is to learn from itself.
+    /// The study is named as its own old study.
     #[error(
-        "[meta] studies: {source_text:?} is this study itself, which knows its own trials; remove it"
+        "[meta] studies: {source_text:?} is this study itself, which already uses its own trials; remove it"
     )]
     Itself {
         /// The old study, as the file names it.
         source_text: String,
     },
-    /// The same old study is named twice.
+    /// The same old study is listed twice.
     #[error("[meta] studies: {source_text:?} is named twice; remove one of them")]
     Twice {
         /// The old study, as the file names it.
         source_text: String,
     },
-    /// An old study has the other direction.
+    /// An old study has the opposite direction.
     #[error(
-        "[meta] studies: {source_text:?} is to {theirs}, this study is to {ours}; leave it out, or export it with \
-         fedbo export, change the sign of its values and name the CSV"
+        "[meta] studies: {source_text:?} is set to {theirs}, this study is set to {ours}; leave it out, or export \
+         it with fedbo export, change the sign of its values and name the CSV"
     )]
     Direction {
         /// The old study, as the file names it.
         source_text: String,
-        /// Its direction.
+        /// The old study's direction.
         theirs: String,
-        /// This study's.
+        /// The new study's direction.
         ours: String,
     },
-    /// An old study has another space.
+    /// An old study has a different space.
     #[error(
-        "[meta] studies: {source_text:?} has another space: {}; to learn from what both have, add mismatch = \"shared\" to \
-         [meta]",
+        "[meta] studies: {source_text:?} has a different space: {}; to learn from their common part, add mismatch = \
+         \"shared\" to [meta]",
         differences.join("; ")
     )]
     Space {
@@ -63,38 +63,38 @@ pub enum MetaError {
         /// One entry for each parameter that differs.
         differences: Vec<String>,
     },
-    /// An old study and this one have no parameter in common.
+    /// An old study and the new one have no parameter in common.
     #[error("[meta] studies: {source_text:?} has no parameter of this study; remove it")]
     NothingShared {
         /// The old study, as the file names it.
         source_text: String,
     },
-    /// An old study has no trial that can be used.
+    /// An old study has no usable trial.
     #[error("[meta] studies: {source_text:?} has no trial to learn from: {why}; remove it")]
     NoTrial {
         /// The old study, as the file names it.
         source_text: String,
-        /// The trials that were left out, and the reasons.
+        /// The trials that were left out, with reasons.
         why: String,
     },
-    /// A value of `[meta.values]` means nothing.
+    /// A value of `[meta.values]` is invalid.
     #[error("[meta.values] {name}: {message}")]
     Value {
         /// The parameter.
         name: String,
-        /// The problem, and the way out.
+        /// The problem and its remedy.
         message: String,
     },
-    /// The strategy learns from old studies, and there are none.
+    /// The strategy learns from old studies, but there are none.
     #[error(
-        "strategy {strategy:?} learns from old studies, and there are none; name some with [meta] studies = [..], or choose \
+        "strategy {strategy:?} learns from old studies, but none are given; name some with [meta] studies = [..], or choose \
          another strategy, for instance \"log-ei\""
     )]
     NoStudies {
         /// The strategy.
         strategy: &'static str,
     },
-    /// There are old studies, and the strategy does not learn from any.
+    /// There are old studies, but the strategy does not learn from any.
     #[error(
         "strategy {strategy:?} does not learn from old studies; choose {}, add warm_start = 3 to [meta], which tries their best points \
          first, or remove [meta]",
@@ -104,12 +104,12 @@ pub enum MetaError {
         /// The strategy.
         strategy: &'static str,
     },
-    /// A trial of an old study is not one of the new space.
+    /// A trial of an old study is outside the new space.
     #[error("old study {name:?}, trial {index}: {message}")]
     Trial {
         /// The old study.
         name: String,
-        /// The trial's place, from 0.
+        /// Index of the trial, from 0.
         index: usize,
         /// The problem.
         message: String,

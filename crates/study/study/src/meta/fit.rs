@@ -1,4 +1,4 @@
-//! The fitting of an old study's trials to the space of a new one.
+//! Fits an old study's trials to the space of a new one.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use fedbo_streams::{Purpose, Seed};
 use super::source::OldTrials;
 use super::{LeftOut, MetaError, MetaSettings, Mismatch, OldStudy};
 
-/// The new study's side.
+/// The new study's properties.
 pub(super) struct Fitting<'a> {
     pub(super) space: &'a Space,
     pub(super) direction: Direction,
@@ -17,22 +17,24 @@ pub(super) struct Fitting<'a> {
     pub(super) settings: &'a MetaSettings,
 }
 
-/// The source of the values of one of the new parameters.
+/// The source of the values of a new parameter.
 enum Column<'a> {
-    /// From this column of the old study.
+    /// This column of the old study.
     Old(usize),
-    /// They were this one in all old trials.
+    /// This value, the same in all old trials.
     Given(&'a Value),
-    /// The old study is constant in it: any will do.
+    /// Any value: the old study is constant in this parameter.
     Spread,
 }
 
 impl Fitting<'_> {
-    /// The old study's usable trials as points of the new space; `index` is its place among all.
+    /// Returns the old study's usable trials as points of the new space; `index` is its place among
+    /// all old studies.
     ///
-    /// A parameter that the old study did not have, and for which `[meta.values]` has none, is spread evenly over its range: under
-    /// the assumption that the old study is constant in it, an observation at one of its values is one at any other, and a spread
-    /// lets the model see that it is constant, and a distance be the mean over the parameter.
+    /// A parameter that the old study did not have, and that has no value in `[meta.values]`, is
+    /// spread evenly over its range. Under the assumption that the old study is constant in it, an
+    /// observation at one of its values is an observation at any other. The spread lets the model
+    /// learn that it is constant, and makes a distance the mean over the parameter.
     pub(super) fn fit(
         &self,
         old: OldTrials,
@@ -94,7 +96,7 @@ impl Fitting<'_> {
         })
     }
 
-    /// The new parameters that old studies may be given a value for are checked once for all.
+    /// Checks once the values in `[meta.values]` against the new parameters.
     pub(super) fn check_values(&self) -> Result<(), MetaError> {
         for (name, value) in &self.settings.values {
             let refused = |message: String| MetaError::Value { name: name.clone(), message };
@@ -131,7 +133,7 @@ impl Fitting<'_> {
         self.space.parameters().iter().map(of).collect()
     }
 
-    /// Parameters that the old study varied and this one does not have.
+    /// Parameters that the old study has and the new one does not.
     fn dropped<'a>(&self, old: &'a OldTrials, columns: &[Column<'_>]) -> Vec<&'a str> {
         let is_used =
             |at: usize| columns.iter().any(|c| matches!(c, Column::Old(used) if *used == at));
@@ -149,11 +151,12 @@ impl Fitting<'_> {
                 Column::Spread => Some(format!("taken as constant in {}", parameter.name())),
             })
             .collect();
-        words.extend(dropped.iter().map(|name| format!("the effect of {name} counts as noise")));
+        words
+            .extend(dropped.iter().map(|name| format!("the effect of {name} is treated as noise")));
         words
     }
 
-    /// One entry for each parameter in which the spaces differ, with both sides.
+    /// Describes each difference between the parameters of the spaces, with both sides.
     fn differences(&self, old: &OldTrials, columns: &[Column<'_>]) -> Vec<String> {
         let mut differences = Vec::new();
         for (parameter, column) in self.space.parameters().iter().zip(columns) {
@@ -165,7 +168,7 @@ impl Fitting<'_> {
                 }
                 (Some(_), _) | (None, Column::Given(_)) => {}
                 (None, Column::Spread) => differences.push(format!(
-                    "{name}: not there (if it had a fixed value there, say so in [meta.values]), {ours} here"
+                    "{name}: not there (if it had a fixed value there, set it in [meta.values]), {ours} here"
                 )),
                 (None, Column::Old(at)) => {
                     let outside: Vec<&str> = old
@@ -177,7 +180,7 @@ impl Fitting<'_> {
                     if let Some(first) = outside.first() {
                         let (n_outside, n) = (outside.len(), old.rows.len());
                         differences.push(format!(
-                            "{name}: {first:?} there (of {n} values, {n_outside} are so), {ours} here"
+                            "{name}: {first:?} there (of {n} values, {n_outside} are outside), {ours} here"
                         ));
                     }
                 }
@@ -191,7 +194,7 @@ impl Fitting<'_> {
         differences
     }
 
-    /// A point of the new space, or why there is none.
+    /// Converts a trial to a point of the new space, or returns the reason why it cannot.
     fn point(
         &self,
         columns: &[Column<'_>],
@@ -213,8 +216,8 @@ impl Fitting<'_> {
             .collect()
     }
 
-    /// At most `trials_max` of the trials: the best one, or as many of the best as may be tried first, and the others evenly through
-    /// their order.
+    /// Selects at most `trials_max` of the trials: the best one, or as many of the best as are
+    /// tried first, and an even spread of the others.
     fn thinned(&self, mut rows: Vec<(Vec<Value>, f64)>) -> Vec<(Vec<Value>, f64)> {
         let (n, max) = (rows.len(), self.settings.trials_max);
         if n <= max {
@@ -250,16 +253,16 @@ fn count(left_out: &mut Vec<LeftOut>, n_trials: usize, why: &str) {
     }
 }
 
-/// A parameter's value from a text; nothing if it has none such.
+/// Parses a parameter's value; an error if the text is not one of its values.
 fn cell(parameter: &Parameter, text: &str) -> Result<Value, ()> {
     match parameter.kind() {
-        // As it is: a name may begin or end with blanks.
+        // Not trimmed: a name may begin or end with blanks.
         kind @ Kind::Categorical { .. } => kind.choice(text).ok_or(()),
         _ => parameter.parse(text).map_err(|_| ()),
     }
 }
 
-/// The value at a share of the parameter's range.
+/// The value at a fraction of the parameter's range.
 fn at_share(parameter: &Parameter, share: f64) -> Value {
     if let Kind::Categorical { choices } = parameter.kind() {
         #[expect(
@@ -278,7 +281,8 @@ fn at_share(parameter: &Parameter, share: f64) -> Value {
     value.unwrap_or_else(|| unreachable!("a decoded point has its parameter"))
 }
 
-/// Returns true if an old parameter of this name is the same quantity: two numbers, or two lists of names.
+/// Returns true if an old parameter of this name is comparable: both are numeric, or both are
+/// categorical.
 fn is_comparable(parameter: &Parameter, old: &OldTrials) -> bool {
     let theirs = old.space.as_ref().map(|space| space.parameter(parameter.name()));
     let is_names = |kind: &Kind| matches!(kind, Kind::Categorical { .. });
@@ -288,7 +292,8 @@ fn is_comparable(parameter: &Parameter, old: &OldTrials) -> bool {
     }
 }
 
-/// Returns true if both have the same values; the scale is the new study's business.
+/// Returns true if both have the same values. The scale may differ, since the new study determines
+/// it.
 fn is_same_range(theirs: &Kind, ours: &Kind) -> bool {
     #[expect(clippy::float_cmp, reason = "bounds that were written down, not computed")]
     match (theirs, ours) {

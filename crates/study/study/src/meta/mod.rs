@@ -1,8 +1,9 @@
-//! Old studies that a new one learns from: where they are read, how their trials fit the new space, what is kept of them.
+//! Old studies that a new one learns from: their sources, the mapping to the new space, and the
+//! stored trials.
 //!
-//! Decides which old trials count and where they lie in the new space. How much each old study is trusted is decided by
-//! `fedbo_strategies::meta`. What was read is stored with the new study, which never reads it again: start at [`MetaSpec`],
-//! then [`MetaFile`].
+//! This module decides which old trials count and their points in the new space.
+//! `fedbo_strategies::meta` decides the trust in each old study. The trials are stored with the new
+//! study, which never reads the old ones again. Start at [`MetaSpec`], then [`MetaFile`].
 
 mod error;
 mod fit;

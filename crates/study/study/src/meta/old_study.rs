@@ -1,4 +1,4 @@
-//! The part of an old study that is kept.
+//! The stored part of an old study.
 
 use std::fmt;
 
@@ -7,39 +7,40 @@ use serde::{Deserialize, Serialize};
 
 use super::MetaError;
 
-/// The trials of an old study that a new one learns from, as points of the new one's space.
+/// The trials of an old study that a new one learns from, as points of the new study's space.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OldStudy {
     /// Its name, for reports.
     pub name: String,
-    /// The place where it was read, as the new study's file says, without a password; `None` where a program gave its
-    /// trials.
+    /// The place of the old study as the new study's file names it, without a password; `None` if a
+    /// program supplied the trials.
     pub source: Option<String>,
     /// Names of the parameters, in the order of `rows`.
     pub parameters: Vec<String>,
-    /// One entry a trial in the order of telling: the parameters' values, and the trial's own in the user's sign.
+    /// One entry per trial in the order of telling: the parameters' values, and the trial's value
+    /// in the user's sign.
     pub rows: Vec<(Vec<Value>, f64)>,
     /// True if equal points may have had different values.
     pub noisy: bool,
-    /// The assumptions by which it was made to fit the new space, each in a few words.
+    /// Assumptions made to fit the old study to the new space, each in a few words.
     pub assumptions: Vec<String>,
-    /// The trials of the old study that are not used.
+    /// The unused trials of the old study.
     pub left_out: Vec<LeftOut>,
 }
 
-/// Trials that are not used, and why.
+/// Unused trials and their reason.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LeftOut {
     /// Number of trials.
     pub n_trials: usize,
-    /// The reason, in words that complete "3 …".
+    /// The reason, as a completion of "3 …".
     pub why: String,
 }
 
 impl LeftOut {
-    /// Those of which there are any.
+    /// Returns the entries with a count above 0.
     pub(crate) fn of_counts<const N: usize>(counts: [(usize, &str); N]) -> Vec<Self> {
         let some = counts.into_iter().filter(|(n_trials, _)| *n_trials > 0);
         some.map(|(n_trials, why)| Self { n_trials, why: why.to_owned() }).collect()
@@ -53,7 +54,8 @@ impl fmt::Display for LeftOut {
 }
 
 impl OldStudy {
-    /// Trials that a program has at hand: points of the new study's space and their values in the user's own sign.
+    /// Creates an old study from trials in memory: points of the new study's space and their values
+    /// in the user's own sign.
     ///
     /// ```
     /// use fedbo_space::{ParameterSpec, Point, Value};
@@ -75,7 +77,8 @@ impl OldStudy {
     /// ```
     ///
     /// # Errors
-    /// If there is no trial, or points name different parameters. Whether they lie in the space is checked with the definition.
+    /// If there is no trial, or points have different parameters. The definition's check makes sure
+    /// that they are in the space.
     pub fn new(
         name: impl Into<String>,
         trials: impl IntoIterator<Item = (Point, f64)>,
@@ -114,7 +117,7 @@ impl OldStudy {
         })
     }
 
-    /// One that was not read: its place alone.
+    /// Creates a study that was not read, with its place only.
     pub(crate) fn without_trials(source: &str) -> Self {
         Self {
             name: String::new(),
@@ -127,22 +130,22 @@ impl OldStudy {
         }
     }
 
-    /// Returns the place where it was read, or its name if a program gave it.
+    /// Returns the place of the old study, or its name if a program supplied it.
     pub fn place(&self) -> &str {
         self.source.as_deref().unwrap_or(&self.name)
     }
 
-    /// Number of trials that are used.
+    /// Number of used trials.
     pub fn len(&self) -> usize {
         self.rows.len()
     }
 
-    /// Returns true if no trial is used, which does not occur in a checked definition.
+    /// Returns true if no trial is used, which does not occur in a valid definition.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 
-    /// The trials that are used: points of the new space and values in the user's sign.
+    /// The used trials: points of the new space and values in the user's sign.
     pub fn trials(&self) -> impl Iterator<Item = (Point, f64)> + '_ {
         self.rows.iter().map(|(values, value)| {
             let names = self.parameters.iter().cloned();
@@ -150,7 +153,7 @@ impl OldStudy {
         })
     }
 
-    /// Its best value that is used.
+    /// The best value of the used trials.
     pub fn best(&self, direction: Direction) -> Option<f64> {
         let values = self.rows.iter().map(|(_, value)| *value);
         values.reduce(|best, value| match direction.is_better(value, best) {
@@ -159,13 +162,13 @@ impl OldStudy {
         })
     }
 
-    /// Returns true if both hold the same, whatever they are called.
+    /// Returns true if both have the same content, ignoring the name.
     pub(crate) fn has_same_content(&self, other: &Self) -> bool {
         let named = Self { name: other.name.clone(), ..self.clone() };
         named == *other
     }
 
-    /// Number of trials that are not used.
+    /// Number of unused trials.
     pub fn n_left_out(&self) -> usize {
         self.left_out.iter().map(|each| each.n_trials).sum()
     }

@@ -1,31 +1,33 @@
-//! The place of an old study: the storage that holds it, or a CSV of its trials.
+//! The source of an old study: the storage that holds it, or a CSV of its trials.
 
 use std::path::{Path, PathBuf};
 
 use fedbo_space::{Direction, Space, Value};
 use fedbo_storage::{Address, Mode, StorageError, Told, TrialState};
+use fedbo_streams::Seed;
 
-use super::{LeftOut, MetaError};
+use super::fit::Fitting;
+use super::{LeftOut, MetaError, MetaSettings, OldStudy};
 use crate::trial_table::TrialTable;
 use crate::{Study, StudyError};
 
-/// An old study as `[meta] studies` names it.
+/// An old study named in `[meta] studies`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OldSource {
-    /// As the file names it, without a password.
+    /// The name in the file, without a password.
     text: String,
     place: Place,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Place {
-    /// A storage, and the study's name where it holds several.
+    /// A storage, and the study's name if the storage holds several.
     Storage(Address, Option<String>),
     Csv(PathBuf),
 }
 
 impl OldSource {
-    /// Returns true if both are read from the same place.
+    /// Returns true if both refer to the same storage or file.
     pub(super) fn is_in_same_storage(&self, other: &Self) -> bool {
         match (&self.place, &other.place) {
             (Place::Storage(one, _), Place::Storage(other, _)) => is_same(one, other),
@@ -37,26 +39,27 @@ impl OldSource {
     }
 }
 
-/// The trials that stand there, before they are made to fit a new space.
+/// The trials of an old study, before they are fitted to a new space.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct OldTrials {
     pub(super) name: String,
     pub(super) direction: Option<Direction>,
-    /// Its space; a CSV does not say.
+    /// Its space; `None` for a CSV, which does not contain it.
     pub(super) space: Option<Space>,
     pub(super) noisy: bool,
     /// Names of the parameters.
     pub(super) parameters: Vec<String>,
-    /// Trials with a finite value in the order of telling (of a CSV, of its rows): parameters as texts.
+    /// Trials with a finite value, in the order of telling or of the CSV's rows. Parameters are
+    /// texts.
     pub(super) rows: Vec<(Vec<String>, f64)>,
     pub(super) left_out: Vec<LeftOut>,
 }
 
 impl OldSource {
-    /// Reads a text that names an old study; relative files are relative to `folder`.
+    /// Parses the name of an old study. Relative files are relative to `folder`.
     ///
     /// # Errors
-    /// What was expected instead, in words.
+    /// A description of the expected text.
     pub fn parse(text: &str, folder: &Path) -> Result<Self, String> {
         let path = Path::new(text);
         let is_csv = path.extension().is_some_and(|e| e.eq_ignore_ascii_case("csv"));
@@ -69,8 +72,8 @@ impl OldSource {
         };
         let expected = |hint: &str| {
             format!(
-                "\"sqlite:FILE\" or \"postgresql://USER@HOST/DATABASE\", with #STUDY behind it where it holds several, or \"FILE.csv\" \
-                 as fedbo export writes it{hint}"
+                "\"sqlite:FILE\" or \"postgresql://USER@HOST/DATABASE\", followed by #STUDY if it holds several, or \"FILE.csv\" as \
+                 fedbo export writes it{hint}"
             )
         };
         match address.parse::<Address>() {
@@ -87,12 +90,45 @@ impl OldSource {
         }
     }
 
-    /// As the file names it, without a password.
+    /// The name in the file, without a password.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// Reads it. `own` is where the new study is kept, and its name.
+    /// Reads all trials as points of a space with the same parameters, for an agent of a federation
+    /// that made them earlier.
+    ///
+    /// # Errors
+    /// The reason why they are unusable.
+    pub fn observations(&self, space: &Space, direction: Direction) -> Result<OldStudy, String> {
+        let settings = MetaSettings { trials_max: usize::MAX, ..MetaSettings::default() };
+        // The seed is unused: values are spread only where spaces differ, and such spaces are
+        // refused.
+        let fitting = Fitting { space, direction, seed: Seed::new(0), settings: &settings };
+        let read = self.read((&Address::Memory, ""));
+        let fitted = read.and_then(|old| fitting.fit(old, 0, self.text()));
+        fitted.map_err(|error| match error {
+            MetaError::Unreadable { message, .. } => format!("it cannot be read: {message}"),
+            MetaError::Csv { line: Some(line), message, .. } => format!("line {line}: {message}"),
+            MetaError::Csv { line: None, message, .. } => message,
+            MetaError::Direction { theirs, ours, .. } => format!(
+                "it is set to {theirs}, and the federation to {ours}; export it with fedbo export, change the sign of its values \
+                 and name the CSV"
+            ),
+            MetaError::Space { differences, .. } => {
+                format!("it has a different space: {}", differences.join("; "))
+            }
+            MetaError::NothingShared { .. } => {
+                "it has no parameter of the federation; name a study or table with the same parameters".to_owned()
+            }
+            MetaError::NoTrial { why, .. } => {
+                format!("it has no trial with a value in the federation's space: {why}")
+            }
+            other => other.to_string(),
+        })
+    }
+
+    /// Reads the trials. `own` is the storage and the name of the new study.
     pub(super) fn read(&self, own: (&Address, &str)) -> Result<OldTrials, MetaError> {
         match &self.place {
             Place::Csv(path) => self.read_csv(path),
@@ -155,7 +191,7 @@ impl OldSource {
             return Err(MetaError::Unreadable {
                 source_text: self.text.clone(),
                 message: format!(
-                    "it has {table}, and [meta] learns from studies with one objective alone"
+                    "it has {table}, but [meta] learns only from studies with one objective"
                 ),
             });
         }

@@ -1,4 +1,4 @@
-//! The part of a study's definition that is about old studies.
+//! The part of a study's definition about old studies.
 
 use std::collections::BTreeMap;
 
@@ -13,46 +13,46 @@ use serde::{Deserialize, Serialize};
 use super::{MetaError, OldStudy};
 use crate::StudyError;
 
-/// The old studies that a study learns from, with their trials: it never reads them again.
+/// The old studies that a study learns from, with their trials. The study never reads them again.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MetaSpec {
-    /// The settings by which they were read and are weighed.
+    /// The settings for reading and weighing them.
     pub settings: MetaSettings,
-    /// The old studies as they were read, in the order of the file.
+    /// The old studies as read, in the order of the file.
     pub studies: Vec<OldStudy>,
 }
 
-/// The settings by which old studies are read and weighed: the keys of `[meta]` beside their names.
+/// Settings for reading and weighing old studies: the keys of `[meta]` except their names.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MetaSettings {
-    /// The treatment of spaces that differ.
+    /// The treatment of different spaces.
     pub mismatch: Mismatch,
-    /// The units in which values are compared.
+    /// The units for comparing values.
     pub scale: MetaScale,
-    /// Most trials of one old study that are used.
+    /// Maximum number of used trials per old study.
     pub trials_max: usize,
-    /// The values that old studies used for parameters that they did not have.
+    /// Values in old studies of parameters that they did not have.
     pub values: BTreeMap<String, Value>,
-    /// r: by this factor at least, the old studies' share falls with each value.
+    /// r: each value reduces the old studies' share by at least this factor.
     pub decay: f64,
-    /// ε: how much faster it falls when old studies are far from this one.
+    /// ε: additional rate of the decay if old studies are far from the new one.
     pub gap_exponent: f64,
-    /// η: how fast weights follow distances; 0 keeps all weights equal.
+    /// η: rate at which weights follow distances; 0 keeps all weights equal.
     pub rate: f64,
-    /// The number of the best points of old studies that are tried before the strategy is asked.
+    /// Number of best points of old studies that are tried before the strategy is asked.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub warm_start: usize,
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes what it skips by reference")]
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes skipped values by reference")]
 fn is_zero(n: &usize) -> bool {
     *n == 0
 }
 
 impl MetaSettings {
-    /// Most trials of one old study unless the file says otherwise.
+    /// Default maximum number of used trials per old study.
     pub const TRIALS_MAX: usize = 1000;
 }
 
@@ -73,28 +73,32 @@ impl Default for MetaSettings {
     }
 }
 
-/// The treatment of an old study whose space is another one.
+/// The treatment of an old study with a different space.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mismatch {
-    /// It is refused.
+    /// The old study is refused.
     #[default]
     Refuse,
-    /// The parameters that both spaces have are used. An old study is taken as constant in parameters that it did not
-    /// have, and as noisy where it varied parameters that the new study does not have.
+    /// The common parameters are used.
+    ///
+    /// An old study counts as constant in parameters that it did not have, and as noisy if it
+    /// varied parameters that the new study does not have.
     Shared,
 }
 
-/// The units in which values of old studies are compared with the new ones.
+/// The units for comparing values of old studies with the new ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum MetaScale {
-    /// As they are, in a unit that outliers do not set ([`OutputScale::Typical`]): another level is another function.
+    /// Unchanged values, in a unit that is robust to outliers ([`OutputScale::Typical`]). A
+    /// function at a different level is a different function.
     #[default]
     Common,
-    /// Each study by its own mean and standard deviation: shapes are compared.
+    /// Each study is standardized by its own mean and standard deviation, so that only shapes are
+    /// compared.
     Own,
-    /// As they are.
+    /// Unchanged values.
     Raw,
 }
 
@@ -118,7 +122,7 @@ impl MetaScale {
 }
 
 impl MetaSettings {
-    /// The checked weighting of robust meta-learning.
+    /// Returns the validated weighting of robust meta-learning.
     pub(crate) fn belief(&self) -> Result<MetaBeliefSettings, StrategyError> {
         let weighting = TaskWeighting::Online { rate: self.rate };
         TaskWeights::new(weighting.clone(), 1)?;

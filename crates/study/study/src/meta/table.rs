@@ -1,4 +1,4 @@
-//! `[meta]` in `study.toml`, and how what it names is read.
+//! `[meta]` in `study.toml`, and reading of the old studies that it names.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use super::fit::Fitting;
 use super::{MetaError, MetaScale, MetaSettings, MetaSpec, Mismatch, OldSource, OldStudy};
 use crate::{Definition, StrategySpec};
 
-/// The table: plain data, not yet checked.
+/// The table: plain data, not yet validated.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct MetaTable {
@@ -27,18 +27,18 @@ pub(crate) struct MetaTable {
     warm_start: Option<usize>,
 }
 
-/// A checked `[meta]`: which old studies, and how they are used. Nothing of them has been read.
+/// A validated `[meta]`: the old studies and their use. None of them has been read yet.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MetaFile {
-    /// The settings by which they are read and weighed.
+    /// The settings for reading and weighing the old studies.
     pub settings: MetaSettings,
     /// The places of the old studies, in the order of the file.
     pub sources: Vec<OldSource>,
 }
 
-/// Most points of old studies that are tried first.
+/// Maximum number of points of old studies that are tried first.
 const WARM_START_MAX: usize = 1000;
-/// Most old studies of one study.
+/// Maximum number of old studies of one study.
 const STUDIES_MAX: usize = 100;
 
 impl MetaTable {
@@ -55,8 +55,7 @@ impl MetaTable {
         let file = check.file;
         let at = ["meta", "studies"];
         let Some(studies) = &self.studies else {
-            let remedy =
-                "add studies = [\"sqlite:FILE\", ..], where the old studies are, or remove [meta]";
+            let remedy = "add studies = [\"sqlite:FILE\", ..], the locations of the old studies, or remove [meta]";
             return Err(file.missing_error(&at, remedy));
         };
         if !(1..=STUDIES_MAX).contains(&studies.len()) {
@@ -70,7 +69,7 @@ impl MetaTable {
             let at = [at[0], at[1], &index];
             let source = OldSource::parse(text, file.folder());
             let source = source.map_err(|expected| match text.contains("://") {
-                true => file.error(&at, format!("{}, expected {expected}", at.join("."))), // a password may stand in it
+                true => file.error(&at, format!("{}, expected {expected}", at.join("."))), // the value may contain a password
                 false => file.value_error(&at, expected),
             })?;
             if sources.contains(&source) {
@@ -87,7 +86,7 @@ impl MetaTable {
         let scale = check.word(&["meta", "scale"], self.scale.as_deref(), &words)?;
         let default_scale = match strategy.weighs_by_distance() {
             true => MetaScale::default(),
-            false => MetaScale::Own, // others compare no values
+            false => MetaScale::Own, // the other strategies compare no values
         };
         if let Some(scale) = scale
             && scale != default_scale
@@ -95,7 +94,7 @@ impl MetaTable {
         {
             let Some(reason) = strategy.without_scale() else {
                 let message = format!(
-                    "{:?} compares no values of old studies, so that they need no scale; remove meta.scale = {:?}",
+                    "{:?} does not compare values of old studies, so they need no scale; remove meta.scale = {:?}",
                     strategy.name(),
                     scale.name()
                 );
@@ -176,7 +175,8 @@ impl MetaTable {
 }
 
 impl MetaFile {
-    /// Reads every old study and makes its trials fit a new study's space. `storage` is where the new study is kept.
+    /// Reads every old study and fits its trials to the new study's space. `storage` is the storage
+    /// of the new study.
     ///
     /// # Errors
     /// If one cannot be read, is the new study itself, or does not fit.
@@ -205,7 +205,7 @@ impl MetaFile {
         if let Some(name) = unused.first() {
             return Err(MetaError::Value {
                 name: name.to_string(),
-                message: "every old study has this parameter with values of its own; remove it"
+                message: "every old study has its own values of this parameter; remove it"
                     .to_owned(),
             });
         }
@@ -213,7 +213,7 @@ impl MetaFile {
         Ok(studies)
     }
 
-    /// Returns the differences between the old studies now and what was read when the study began, in words; one entry
+    /// Describes the differences between the old studies now and when the study began; one entry
     /// for each old study that differs or cannot be read.
     pub(crate) fn news(
         &self,
@@ -233,7 +233,7 @@ impl MetaFile {
                 let (n_now, n_stored) =
                     (now.len() + now.n_left_out(), stored.len() + stored.n_left_out());
                 let what = match n_now == n_stored {
-                    true => "its trials are others now".to_owned(),
+                    true => "its trials are different now".to_owned(),
                     false => format!("it has {n_now} trials now, and had {n_stored}"),
                 };
                 Some(format!("old study {} has changed: {what}", stored.name))
@@ -252,13 +252,13 @@ impl MetaFile {
         }
     }
 
-    /// Returns the [`MetaSpec`] that it becomes with these old studies.
+    /// Combines the settings with these old studies.
     pub fn with(&self, studies: Vec<OldStudy>) -> MetaSpec {
         MetaSpec { settings: self.settings.clone(), studies }
     }
 }
 
-/// Gives studies of equal names different ones: with the place of each.
+/// Makes equal names of studies unique by appending their places.
 fn disambiguate_names(studies: &mut [OldStudy]) {
     let names: Vec<String> = studies.iter().map(|study| study.name.clone()).collect();
     for study in studies {

@@ -8,12 +8,14 @@ use super::{MetaScale, MetaSpec};
 /// The influence of old studies on the next query, after some trials.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct TransferStep {
-    /// Number of trials of the new study that were told.
+    /// Number of told trials of the new study.
     pub n_told: u64,
-    /// The share of all old studies together in the next query, in `[0, 1]`. It is below 0, by the weight of their negated functions,
-    /// where a shared prior trusts these more: what was good there is bad here.
+    /// The combined share of all old studies in the next query, in `[0, 1]`.
+    ///
+    /// If a shared prior trusts the negated functions more, the share is negative, with their
+    /// weight as its magnitude: good points of the old studies are bad here.
     pub share: f64,
-    /// One entry an old study, in their order; none if the strategy weighs all of them as one.
+    /// One entry per old study, in order; empty if the strategy weighs all of them as one.
     pub studies: Vec<OldStudyTrust>,
 }
 
@@ -22,21 +24,23 @@ pub struct TransferStep {
 pub struct OldStudyTrust {
     /// Its name.
     pub name: String,
-    /// Its part of the old studies' share; these sum to 1 unless all are 0.
+    /// Its part of the old studies' share. The weights sum to 1 unless all are 0.
     pub weight: f64,
-    /// The largest difference of its values from the new study's, on average over its trials: a bound, of which the uncertainty
-    /// about the new study is a part. In the units of the values; on scales of their own, in standard deviations.
+    /// The largest difference of its values from the new study's, averaged over its trials.
+    ///
+    /// This is a bound, which includes the uncertainty about the new study. In the units of the
+    /// values, or in standard deviations with [`MetaScale::Own`].
     pub distance: Option<f64>,
-    /// True if it hardly counts any more beside the others.
+    /// True if it no longer has a significant weight.
     pub dropped: bool,
 }
 
-/// Below this part, and below half of an equal one, an old study is dropped.
+/// An old study is dropped if its weight is below this value and below half of an equal share.
 const DROPPED: f64 = 0.05;
 
 /// The units of distances.
 pub(crate) struct Units {
-    /// True if distances are told in the units of the values.
+    /// True if distances are reported in the units of the values.
     of_values: bool,
 }
 

@@ -1,4 +1,5 @@
-//! Bounds of BO-BOS in another unit than the values: said once a run.
+//! Tests of the warning, given once per run, about bounds of BO-BOS in a different unit than the
+//! values.
 
 use std::sync::atomic::AtomicBool;
 
@@ -7,7 +8,7 @@ use fedbo_space::{ParameterSpec, Point};
 use fedbo_strategies::early_stopping::{BoBosOptions, ValueBounds};
 use fedbo_study::{Definition, EarlyStoppingSpec, RunOptions, StoppingRuleSpec, Study};
 
-use crate::fixtures::Warnings;
+use crate::early_stopping::fixtures::Warnings;
 
 const N_EPOCHS: u32 = 25;
 
@@ -56,7 +57,7 @@ fn warnings(bounds: Option<[f64; 2]>, minimizes: bool, curve: &Rising) -> Vec<St
 #[test]
 fn values_outside_of_the_bounds_are_named_once() {
     let percent = Rising { from: 50.0, to: 90.0 };
-    // An accuracy in per cent with the bounds of one between 0 and 1.
+    // An accuracy in per cent with bounds for one between 0 and 1.
     let said = warnings(Some([0.0, 1.0]), false, &percent);
     assert_eq!(said.len(), 1, "{said:#?}");
     assert!(
@@ -64,7 +65,7 @@ fn values_outside_of_the_bounds_are_named_once() {
             .starts_with("trial 0 has reported 51.6 at epoch 1, better than bounds = [0, 1] allow"),
         "{said:#?}"
     );
-    // A loss that is far above its bounds.
+    // A loss far above its bounds.
     let said = warnings(Some([0.0, 1.0]), true, &percent);
     assert_eq!(said.len(), 1, "{said:#?}");
     assert!(
@@ -73,7 +74,7 @@ fn values_outside_of_the_bounds_are_named_once() {
         ),
         "{said:#?}"
     );
-    // A loss below them.
+    // A loss below its bounds.
     let negative = Rising { from: -5.0, to: -4.0 };
     let said = warnings(Some([0.0, 1.0]), true, &negative);
     assert!(said.len() == 1 && said[0].contains("-4.96 at epoch 1, better than"), "{said:#?}");
@@ -85,7 +86,7 @@ fn values_within_the_bounds_and_a_bad_beginning_are_no_reason() {
     for (bounds, minimizes, curve) in [
         (Some([0.0, 1.0]), false, curve(0.1, 0.9)),
         (Some([0.0, 1.0]), true, curve(0.9, 0.1)),
-        // Worse than the bounds at first, and better than expected at the end.
+        // Worse than the bounds at first, or better than expected at the end.
         (Some([0.0, 1.0]), true, curve(3.0, 0.5)),
         (Some([0.0, 1.0]), false, curve(0.5, 1.1)),
         (None, false, curve(50.0, 90.0)),

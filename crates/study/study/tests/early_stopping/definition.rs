@@ -1,4 +1,4 @@
-//! Early stopping in a study's definition: what it may say, and what it refuses.
+//! Tests of early stopping in a study's definition: valid and refused settings.
 
 use std::sync::Arc;
 
@@ -9,18 +9,18 @@ use fedbo_study::{
     Definition, EarlyStoppingSpec, StoppingRuleSpec, StrategySpec, Study, StudyError, StudyFile,
 };
 
-use crate::fixtures::{N_EPOCHS, definition, spec};
+use crate::early_stopping::fixtures::{N_EPOCHS, definition, spec};
 
 #[test]
 fn a_definition_says_what_does_not_go_together() {
     let check = |definition: Definition| Study::in_memory(&definition).unwrap_err().to_string();
     let log_ei = Definition { strategy: StrategySpec::log_ei(), ..definition() };
-    assert!(check(log_ei).contains("strategy \"log-ei\" does not go with [early_stopping]"));
+    assert!(check(log_ei).contains("strategy \"log-ei\" cannot be combined with [early_stopping]"));
     let fresh = Definition::new("a").parameter("x", ParameterSpec::float(0.0, 1.0));
     assert_eq!(fresh.early_stopping(spec()).strategy, StrategySpec::gp_ucb());
     assert_eq!(definition().strategy, StrategySpec::sobol(), "what was chosen stays");
 
-    // A changed key is named.
+    // The error names the changed key.
     let storage = Arc::new(MemoryStorage::new());
     Study::open(storage.clone(), &definition()).unwrap();
     let differs = |changed: EarlyStoppingSpec| {
@@ -38,12 +38,12 @@ fn a_definition_says_what_does_not_go_together() {
     assert_eq!(differs(EarlyStoppingSpec::new(rule, N_EPOCHS)), "early_stopping.trials_min");
     let none = Definition { early_stopping: None, ..definition() };
     assert!(Study::open(storage, &none).unwrap_err().to_string().contains(
-        "early_stopping.rule is not set in what is given, the stored study has \"median\""
+        "early_stopping.rule is not set in the given settings, the stored study has \"median\""
     ));
 }
 
-/// A study that was stored before there was a choice goes on with expected ends, whatever the default is now; a file that says
-/// otherwise is refused.
+/// A study stored before the option existed continues with expected ends, regardless of the current
+/// default. A file with a different setting is refused.
 #[test]
 fn a_study_goes_on_with_the_expected_ends_that_it_began_with() {
     let folder = tempfile::tempdir().unwrap();
@@ -75,7 +75,7 @@ fn a_study_goes_on_with_the_expected_ends_that_it_began_with() {
     let error = file("expected_end = false\n").open().unwrap_err().to_string();
     assert!(error.contains("early_stopping.expected_end is false"), "{error}");
     assert!(error.contains("the stored study has true"), "{error}");
-    // A new study is told none, unless it is to be.
+    // In a new study it is off unless the file sets it.
     let fresh = |further: &str, name: &str| {
         let mut file = file(further);
         file.definition.name = name.to_owned();
@@ -84,7 +84,7 @@ fn a_study_goes_on_with_the_expected_ends_that_it_began_with() {
     assert!(!fresh("", "fresh") && fresh("expected_end = true\n", "other"));
 }
 
-/// A program cannot store what no reader accepts: the study would never open again.
+/// A program must not store options that no reader accepts: the study could never be opened again.
 #[test]
 fn options_that_could_not_be_read_again_are_refused() {
     let rule = StoppingRuleSpec::Median(MedianOptions { warmup_epochs: 2, trials_min: 2_000_000 });

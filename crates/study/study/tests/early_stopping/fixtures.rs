@@ -1,4 +1,4 @@
-//! A study of trainings that rise towards their x, stopped by the median rule.
+//! A study with learning curves that rise towards x, stopped by the median rule.
 
 use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
@@ -31,7 +31,7 @@ pub(crate) fn curve(x: f64, epoch: u32) -> f64 {
     x * (1.0 - 0.5_f64.powi(i32::try_from(epoch).unwrap()))
 }
 
-/// Reports each epoch, with `at` in between, and ends when it is stopped.
+/// Reports each epoch, calls `at` in between, and ends when it is stopped.
 pub(crate) struct Network<F>(pub(crate) F);
 
 impl<F: Fn(&Point, TrialId, &dyn Monitor, u32) + Send + Sync> Objective for Network<F> {
@@ -71,7 +71,7 @@ pub(crate) fn run(
     study.run(objective, &options, observer, &stop).unwrap()
 }
 
-/// All trials, without what depends on clocks and on how often they were begun.
+/// All trials, without fields that depend on clocks or on the number of attempts.
 pub(crate) fn course(study: &Study) -> Vec<Trial> {
     let without = |trial| Trial {
         attempts: 1,

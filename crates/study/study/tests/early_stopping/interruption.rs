@@ -1,4 +1,5 @@
-//! Studies that are interrupted, shared between workers, or robbed of a trial.
+//! Tests of studies that are interrupted, shared between workers, or lose a trial to another
+//! worker.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,9 +11,12 @@ use fedbo_storage::{MemoryStorage, Storage, TellAuthority, Told, Trial, TrialSta
 use fedbo_strategies::early_stopping::Verdict;
 use fedbo_study::{AskOutcome, NullObserver, RunOptions, Study};
 
-use crate::fixtures::{N_EPOCHS, Network, Warnings, course, curve, definition, run};
+use crate::early_stopping::fixtures::{
+    N_EPOCHS, Network, Warnings, course, curve, definition, run,
+};
 
-/// A study that is dropped in the middle of any trial and opened again goes on as one that never was.
+/// A study that is dropped in the middle of any trial and reopened continues as an uninterrupted
+/// one.
 #[test]
 fn an_interrupted_study_judges_as_an_uninterrupted_one() {
     let network = Network(|_: &Point, _: TrialId, _: &dyn Monitor, _| {});
@@ -25,7 +29,7 @@ fn an_interrupted_study_judges_as_an_uninterrupted_one() {
 
     let storage = Arc::new(MemoryStorage::new());
     for n_trials in 1..=24 {
-        // Somebody begins the trial, reports some epochs, and is gone.
+        // A worker begins the trial, reports some epochs, and disappears.
         let study = Study::open(storage.clone(), &definition()).unwrap();
         let worker = Worker::of_this_process();
         let lease = Some(Duration::from_millis(1));
@@ -48,7 +52,8 @@ fn an_interrupted_study_judges_as_an_uninterrupted_one() {
     assert_eq!(course(&study), stopped);
 }
 
-/// A run that is interrupted gives its trial back: its reports go, and the next run trains it from the beginning.
+/// An interrupted run releases its trial: its reports are discarded, and the next run trains it
+/// from the beginning.
 #[test]
 fn an_interrupted_trial_begins_anew() {
     let study = Study::in_memory(&definition()).unwrap();
@@ -89,7 +94,8 @@ fn several_workers_stop_trials_side_by_side() {
         trials.iter().filter(|t| matches!(t.told(), Some(Told::Stopped { .. }))).count();
     assert_eq!(report.n_stopped, n_stopped);
     assert!(n_stopped > 3, "{n_stopped}");
-    // Whoever was stopped was worse than the median of all that are complete now, or of those then: never the best.
+    // A stopped trial was worse than the median of the complete trials at that time, so it is never
+    // the best.
     let best = study.best().unwrap().unwrap();
     let x = |trial: &Trial| trial.point.number("x");
     assert!(trials.iter().all(|trial| x(trial) <= x(&best)));
@@ -100,7 +106,8 @@ fn several_workers_stop_trials_side_by_side() {
     }
 }
 
-/// A worker that was taken for gone hears that its trial is another's: it is told to stop, and its reports are not used.
+/// A worker that lost its lease learns that another one has its trial: it is told to stop, and its
+/// reports are ignored.
 #[test]
 fn a_trial_that_was_taken_away_is_left_to_who_takes_it() {
     let storage = Arc::new(MemoryStorage::new());
@@ -124,7 +131,7 @@ fn a_trial_that_was_taken_away_is_left_to_who_takes_it() {
     let warnings = warnings.0.into_inner().unwrap();
     assert_eq!(warnings.len(), 1, "{warnings:?}");
     assert!(
-        warnings[0].starts_with("what trial 0 reports is not used: trial 0 is held by nobody"),
+        warnings[0].starts_with("the reports of trial 0 are not used: trial 0 is held by nobody"),
         "{warnings:?}"
     );
     let first = study.trials().unwrap().swap_remove(0);

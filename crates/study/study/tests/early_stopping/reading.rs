@@ -1,4 +1,4 @@
-//! The reading of reports: each once, whoever stored it, and none of an attempt that is over.
+//! Tests that each report is read once, from any process, and none of an earlier attempt.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,9 +10,9 @@ use fedbo_strategies::early_stopping::Verdict;
 use fedbo_study::{Definition, EarlyStoppingSpec, Study};
 use fedbo_testkit::{Forward, Forwarded};
 
-use crate::fixtures::definition;
+use crate::early_stopping::fixtures::definition;
 
-/// Counts the reports of snapshots.
+/// Counts the reports in snapshots.
 #[derive(Debug, Default)]
 struct Counting {
     storage: Arc<MemoryStorage>,
@@ -31,7 +31,8 @@ impl Forward for Counting {
     }
 }
 
-/// A trial by hand and one that a run trains, of 1,000 reports each: an earlier report is not read for each later one.
+/// A trial by hand and one trained by a run, with 1,000 reports each: a later report does not read
+/// all earlier ones.
 #[test]
 fn a_report_does_not_read_all_earlier_ones() {
     let n_epochs = 1000;
@@ -58,12 +59,13 @@ fn a_report_does_not_read_all_earlier_ones() {
         }
         assert_eq!(study.trials().unwrap()[0].reports.len(), 1000);
         let n_read = storage.0.n_read.load(Ordering::Relaxed);
-        // The new one and the last that was seen at each look, not 500,000.
+        // At each update, the new report and the last seen one are read: not 500,000 in total.
         assert!((1000..=4000).contains(&n_read), "{n_read}");
     }
 }
 
-/// Two programs report by turns of one trial; then it is begun again, with other values at the same epochs.
+/// Two programs report one trial in turns. Then it is restarted, with other values at the same
+/// epochs.
 #[test]
 fn reports_of_others_count_and_those_of_an_earlier_attempt_do_not() {
     let storage: Arc<dyn Storage> = Arc::new(MemoryStorage::new());
@@ -76,14 +78,16 @@ fn reports_of_others_count_and_those_of_an_earlier_attempt_do_not() {
         one.tell(number, 0.5).unwrap();
     }
     let number = one.ask().unwrap().number;
-    // The best so far, which keeps the trial going, is known to the other program alone when it is stored.
+    // The best value so far, which keeps the trial running, is only known to the other program when
+    // it is stored.
     assert_eq!(one.report(number, 1, 0.1).unwrap(), Verdict::Continue);
     assert_eq!(two.report(number, 2, 0.9).unwrap(), Verdict::Continue);
     assert_eq!(one.report(number, 3, 0.1).unwrap(), Verdict::Continue);
     assert_eq!(two.report(number, 4, 0.1).unwrap(), Verdict::Continue);
     assert_eq!(one.report(number, 5, 0.1).unwrap(), Verdict::Continue);
 
-    // Begun again, also to the same last value at the same epoch: 0.9 is gone.
+    // The trial is restarted, also up to the same last value at the same epoch: 0.9 no longer
+    // counts.
     for values in [vec![0.1, 0.1], vec![0.2, 0.1, 0.1, 0.1, 0.1]] {
         let other = Study::open(storage.clone(), &definition()).unwrap();
         other.release_trial(number).unwrap();

@@ -1,4 +1,4 @@
-//! The reports of a trial that count, and what is said of the rest.
+//! Tests of the reports that count, and of the warnings about the others.
 
 use fedbo_objective::{
     Failure, Monitor, Objective, Outcome, Signal, TrainingEnd, TrialId, Unusable,
@@ -7,7 +7,7 @@ use fedbo_space::Point;
 use fedbo_storage::{Report, Told, Trial};
 use fedbo_study::{Definition, EarlyStoppingError, NullObserver, Study, StudyError};
 
-use crate::fixtures::{N_EPOCHS, Network, Warnings, curve, definition, run};
+use crate::early_stopping::fixtures::{N_EPOCHS, Network, Warnings, curve, definition, run};
 
 #[test]
 fn a_report_that_is_no_number_is_a_failure() {
@@ -43,7 +43,7 @@ fn what_cannot_be_used_of_reports_is_left_out_and_said_once() {
     let network = Network(|point: &Point, trial: TrialId, monitor: &dyn Monitor, epoch| {
         let say = |epoch, value| assert_eq!(monitor.report(epoch, value), Signal::Continue);
         match (trial.trial, epoch) {
-            // Again and again, out of order, no epochs at all, and past the end.
+            // Repeated, out of order, with invalid epochs, and past the end.
             (0, 4) => {
                 say(3, curve(point.number("x"), 3));
                 say(2, 0.25);
@@ -57,9 +57,9 @@ fn what_cannot_be_used_of_reports_is_left_out_and_said_once() {
             (2, 2) => {
                 monitor.unusable(
                     Unusable::Epoch,
-                    "it has reported epoch -1, expected a whole number from 1",
+                    "it reported epoch -1, expected a whole number from 1",
                 );
-                monitor.unusable(Unusable::StopBy, "it wants to be stopped by 10");
+                monitor.unusable(Unusable::StopBy, "it asked to be stopped by 10");
             }
             _ => {}
         }
@@ -72,7 +72,8 @@ fn what_cannot_be_used_of_reports_is_left_out_and_said_once() {
         assert_eq!(trial.reports, expected.collect::<Vec<_>>(), "trial {}", trial.number);
     }
     let warnings = warnings.0.into_inner().unwrap();
-    let left_out = "such reports are left out (this is said once a run, and holds for further trials likewise)";
+    let left_out =
+        "such reports are ignored (reported once per run; it applies to further trials too)";
     assert_eq!(warnings.len(), 3, "{warnings:#?}");
     assert!(warnings[..2].iter().all(|warning| warning.ends_with(left_out)), "{warnings:#?}");
     assert!(
@@ -86,12 +87,12 @@ fn what_cannot_be_used_of_reports_is_left_out_and_said_once() {
     );
     assert!(
         warnings[2]
-            .starts_with("trial 2: it wants to be stopped by 10; it is stopped by the line `stop`"),
+            .starts_with("trial 2: it asked to be stopped by 10; it is stopped by the line `stop`"),
         "{warnings:#?}"
     );
 }
 
-/// A script that says nothing of use, and ends like this.
+/// A script that reports nothing useful and ends with this outcome.
 struct SilentScript {
     resembling: Option<&'static str>,
     outcome: fn(u64) -> Outcome,
@@ -114,14 +115,14 @@ impl Objective for SilentScript {
 fn a_run_says_once_that_nothing_was_reported() {
     for (resembling, expected) in [
         (
-            Some("`epoch 3` is none: it is no JSON object"),
-            "could not stop it; `epoch 3` is none: it is no JSON object; a report is a line {\"epoch\": 1, \"value\": 0.5}",
+            Some("`epoch 3` is not a report: it is not a JSON object"),
+            "could not stop it; `epoch 3` is not a report: it is not a JSON object; a report is a line {\"epoch\": 1, \"value\": 0.5}",
         ),
         (None, "could not stop it; a report is a line {\"epoch\": 1, \"value\": 0.5}"),
     ] {
         let study = Study::in_memory(&definition()).unwrap();
         let warnings = Warnings::default();
-        // One that fails for another reason says nothing of reports.
+        // A trial that fails for another reason causes no warning about reports.
         let outcome = |number| match number {
             0 => Outcome::Failed(Failure::Reported { message: "no memory".to_owned() }),
             _ => Outcome::Value(0.5),
@@ -139,7 +140,7 @@ fn a_run_says_once_that_nothing_was_reported() {
     }
 }
 
-/// The end of a trial that reports, if its last line is no value of its own.
+/// The end of a trial with reports if its last line is not a value.
 #[test]
 fn a_last_report_that_counts_is_the_value() {
     let unparsable =
@@ -168,7 +169,7 @@ fn a_last_report_that_counts_is_the_value() {
                 say(3, 0.125);
                 unparsable()
             }
-            // The last line is a report, but of an epoch that was reported before.
+            // The last line is a report, but of an epoch that was already reported.
             2 => {
                 say(1, 0.5);
                 say(3, 0.125);
@@ -198,7 +199,7 @@ fn a_last_report_that_counts_is_the_value() {
         failure(1),
         (
             "unparsable",
-            "its last report, 0.125 at epoch 3, is not that of the last epoch, 10, which would be its value, and the command's last \
+            "its last report, 0.125 at epoch 3, is not that of the last epoch, 10, which would give its value, and the command's last \
              line is \"done\", expected a number or {\"value\": ..}"
         )
     );
@@ -218,7 +219,7 @@ fn reports_need_a_rule_and_epochs_of_it() {
         Err(StudyError::EarlyStopping(EarlyStoppingError::NoRule { .. }))
     ));
     study.tell(number, 0.5).unwrap();
-    // A closure that reports runs in such a study too, to its end.
+    // A closure that reports also runs in a study without a rule, to its end.
     study
         .optimize_training(3, |trial| {
             assert_eq!(trial.report(1, f64::NAN), Signal::Continue);

@@ -1,4 +1,4 @@
-//! The verdicts on trials: each is stopped as the rule says, and never for what was not measured.
+//! Tests of the verdicts on trials: each one follows the rule and uses only measured values.
 
 use std::sync::Mutex;
 
@@ -6,10 +6,10 @@ use fedbo_storage::{StorageError, Told};
 use fedbo_strategies::early_stopping::{AshaOptions, MedianOptions, Verdict};
 use fedbo_study::{Definition, EarlyStoppingSpec, StoppingRuleSpec, Study, StudyError};
 
-use crate::fixtures::{N_EPOCHS, curve, definition};
+use crate::early_stopping::fixtures::{N_EPOCHS, curve, definition};
 
-/// The rule of the paper, written down again: at epoch s > 2, if the best so far is below the median of the averages of the
-/// complete trials, of which there are three at least.
+/// Reference implementation of the paper's rule: stop at epoch s > 2 if the best value so far is
+/// below the median of the averages of the complete trials. At least three are required.
 fn expected_stop(x: f64, complete: &[f64]) -> Option<u32> {
     let average = |x: f64, s: u32| (1..=s).map(|e| curve(x, e)).sum::<f64>() / f64::from(s);
     (3..N_EPOCHS).find(|&epoch| {
@@ -73,7 +73,7 @@ fn a_closure_is_stopped_where_the_rule_says_and_nowhere_else() {
     }
 }
 
-/// Whatever is told of the best trial, it is none that was stopped, also if its last value is above all others.
+/// A stopped trial is never the best, even if its last value is above all others.
 #[test]
 fn a_stopped_trial_is_never_the_best() {
     let study = Study::in_memory(&definition()).unwrap();
@@ -96,7 +96,7 @@ fn a_stopped_trial_is_never_the_best() {
         "best value 0.5 worse than 1, the median of the averages of 3 trials up to epoch 3"
     );
     assert_eq!(study.best().unwrap().unwrap().value(), Some(-5.0));
-    // It is told at once, and stays so.
+    // It is told immediately, and remains told.
     assert!(study.open_trials().unwrap().is_empty());
     let again = study.report(number, 3, 0.5).unwrap();
     assert_eq!(again, Verdict::Stop { because: because.clone() });
@@ -110,7 +110,7 @@ fn a_stopped_trial_is_never_the_best() {
     assert_eq!(trial.told(), Some(&Told::Stopped { epoch: 3, value: 0.5, because }));
 }
 
-/// After the last epoch there is nothing left to save, however bad the trial.
+/// After the last epoch there is nothing left to save, however bad the trial is.
 #[test]
 fn a_complete_training_is_not_stopped() {
     let study = Study::in_memory(&definition()).unwrap();
@@ -137,8 +137,8 @@ fn reported(study: &Study, epochs: &[(u32, f64)]) -> (u64, Verdict<String>) {
     (number, verdict)
 }
 
-/// A rung between two reports is not missed: the trial is compared at its first report from there on, with the value that it has
-/// there and with what others had at that epoch.
+/// A rung between two reports is not missed: the trial is compared at its first report after the
+/// rung, with its value there and those of the others at that epoch.
 #[test]
 fn a_rung_without_a_report_is_looked_at_at_the_next_one() {
     let rule = StoppingRuleSpec::Asha(AshaOptions { reduction: 2, first_rung: 3 });
@@ -153,15 +153,17 @@ fn a_rung_without_a_report_is_looked_at_at_the_next_one() {
     );
     let stopped = &study.trials().unwrap()[usize::try_from(number).unwrap()];
     assert!(matches!(stopped.told(), Some(Told::Stopped { epoch: 4, .. })));
-    // From 1 to 4 a line leads below that of the first trial at epoch 3, but at 4, where it was measured, it is the best.
+    // At epoch 3, the line from 1 to 4 is below the first trial. But at 4, where it was measured,
+    // the trial is the best.
     let (number, verdict) = reported(&study, &[(1, -9.0), (4, 1.5)]);
     assert_eq!(verdict, Verdict::Continue);
-    // The rung is behind it: no other comes before 6.
+    // The rung has passed, and the next one is at 6.
     assert_eq!(study.report(number, 5, -9.0).unwrap(), Verdict::Continue);
     assert!(study.report(number, 7, -9.0).unwrap() == Verdict::Continue, "nobody else came to 7");
 }
 
-/// Nobody is stopped for a value that was not measured: of reports at every fifth epoch, the newest counts.
+/// No trial is stopped for a value that was not measured: with a report at every fifth epoch, only
+/// the newest counts.
 #[test]
 fn a_trial_that_is_far_better_at_its_newest_report_goes_on() {
     let rule = StoppingRuleSpec::Median(MedianOptions { warmup_epochs: 2, trials_min: 3 });
@@ -172,14 +174,14 @@ fn a_trial_that_is_far_better_at_its_newest_report_goes_on() {
         let (number, _) = reported(&study, &[(5, 0.5), (10, 0.5), (15, 0.5), (20, 0.5)]);
         study.tell(number, 0.5).unwrap();
     }
-    // On the line from 1 to 6 it would be below the median 0.5 up to epoch 5.
+    // On the line from 1 to 6, it would be below the median 0.5 up to epoch 5.
     let (_, verdict) = reported(&study, &[(1, 0.0), (6, 0.9)]);
     assert_eq!(verdict, Verdict::Continue);
     let (_, verdict) = reported(&study, &[(1, 0.0), (6, 0.4)]);
     assert!(verdict.stops(), "worse than the median where it was measured");
 }
 
-/// One trial reports thousands of times beside others: it is stopped or not as if each report had been looked at alone.
+/// A trial with thousands of reports is judged as if each report had been judged individually.
 #[test]
 fn a_trial_of_many_reports_is_judged_like_any_other() {
     let n_epochs = 2000;
@@ -188,7 +190,7 @@ fn a_trial_of_many_reports_is_judged_like_any_other() {
     let study = Study::in_memory(&definition).unwrap();
     let report = study
         .optimize_training(6, |trial| {
-            // The others end at 1; the last one sinks at epoch 1200.
+            // The others end at 1. The last one drops at epoch 1200.
             let number = trial.number();
             let value = |epoch| match number {
                 0..5 => f64::from(epoch) / f64::from(n_epochs),
@@ -204,7 +206,7 @@ fn a_trial_of_many_reports_is_judged_like_any_other() {
         .unwrap();
     assert_eq!(report.n_stopped, 1);
     let last = study.trials().unwrap().pop().unwrap();
-    // The averages of the others up to epoch s are (s + 1)/4000: above 0.3 from 1200 on.
+    // The averages of the others up to epoch s are (s + 1)/4000, which is above 0.3 from 1200 on.
     assert!(matches!(last.told(), Some(Told::Stopped { epoch: 1200, .. })), "{:?}", last.state);
     assert_eq!(last.reports.len(), 1200);
 }

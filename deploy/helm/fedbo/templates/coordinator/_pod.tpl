@@ -113,7 +113,7 @@ spec:
         timeoutSeconds: 5
         failureThreshold: 6
       readinessProbe:
-        httpGet: {path: /readyz, port: metrics}
+        httpGet: {path: "/readyz?scope=store", port: metrics}
         periodSeconds: 5
         timeoutSeconds: 5
       {{- end }}

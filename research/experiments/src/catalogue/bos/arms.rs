@@ -1,4 +1,4 @@
-//! The arms of the experiments with early stopping.
+//! The arms of the early stopping experiments.
 
 use std::sync::atomic::AtomicBool;
 
@@ -19,30 +19,31 @@ use super::training_run::{RunTrace, TrainingRun};
 use super::tuner::{Bos, CurveRuleTuner, MultiFidelity, PlaceboRule, Predicted, Proposals, Tuner};
 use fedbo_runner::Ended;
 
-/// The method by which an arm tunes.
+/// The tuning method of an arm.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Method {
-    /// GP-UCB over whole trainings.
+    /// GP-UCB over complete trainings.
     GpUcb,
-    /// GP-UCB over points and epochs, without a rule: what intermediate values are worth.
+    /// GP-UCB over points and epochs, without a rule: shows the value of intermediate values.
     EpochGpUcb,
-    /// BO-BOS whose K_1 is divided by this from trial to trial.
+    /// BO-BOS with K_1 divided by this number from trial to trial.
     BoBos(f64),
-    /// The same with the epoch's coordinate n/N, as in the thesis.
+    /// The same with n/N as the epoch's coordinate, as in the thesis.
     BoBosLinear(f64),
-    /// The same with one process of each curve, as in the thesis.
+    /// The same with one process per curve, as in the thesis.
     BoBosOneProcess(f64),
-    /// BO-BOS as a study has it, with one process of each curve and schedule b, and what its model is told of the end of a stopped trial.
+    /// BO-BOS as in a study, with one process per curve, schedule b, and the end of a stopped trial
+    /// that its model is told.
     BoBosOfStudy(ToldEnd),
     /// BO-BOS as in the authors' code.
     BoBosAuthors,
-    /// BO-BOS with α and β by the Bayesian update, as the text has it.
+    /// BO-BOS with α and β by the Bayesian update, as in the text.
     BoBosUpdate,
-    /// The stops of [`Method::BoBos`] with this schedule, dealt to other trials: a placebo.
+    /// The stops of [`Method::BoBos`] with this schedule, assigned to other trials: a placebo.
     DealtStops(f64),
-    /// Random points.
+    /// Random search.
     Random,
-    /// Random points with asynchronous halving.
+    /// Random search with asynchronous halving.
     Asha,
     /// The same with points from GP-UCB over epochs.
     AshaGp,
@@ -56,14 +57,15 @@ pub(super) enum Method {
     Prediction,
 }
 
-/// The value that BO-BOS's model is told as that of a stopped trial at epoch N, beside what the trial reported.
+/// The value that BO-BOS's model is told for a stopped trial at epoch N, in addition to the trial's
+/// reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ToldEnd {
     /// None.
     Nothing,
     /// The mean of the predicted curves.
     Expected,
-    /// The last value that it reported.
+    /// The last reported value.
     Last,
 }
 
@@ -75,7 +77,7 @@ pub(super) const SCHEDULE_B: f64 = 0.95;
 pub(super) const BO_BOS: &str = "bo-bos b";
 pub(super) const GP_UCB: &str = "gp-ucb";
 
-/// The place of the arm that stands for BO-BOS: that with the usual schedule, else the first.
+/// Index of the arm that represents BO-BOS: the one with the usual schedule, otherwise the first.
 pub(super) fn bo_bos(arms: &[Arm]) -> Option<usize> {
     let usual = arms.iter().position(|(name, _)| *name == BO_BOS);
     usual.or_else(|| {
@@ -84,7 +86,7 @@ pub(super) fn bo_bos(arms: &[Arm]) -> Option<usize> {
     })
 }
 
-/// Pairs of an arm and what it is compared with.
+/// Pairs of an arm and its control.
 pub(super) fn pairs(arms: &[Arm]) -> Vec<(String, String)> {
     let names: Vec<&str> = arms.iter().map(|(name, _)| *name).collect();
     let mut pairs: Vec<(String, String)> = Vec::new();
@@ -109,24 +111,25 @@ pub(super) fn pairs(arms: &[Arm]) -> Vec<(String, String)> {
     pairs
 }
 
-/// The settings that all arms of a run share.
+/// Settings shared by all arms of a run.
 pub(super) struct Setup {
     pub(super) space: Space,
     pub(super) n_epochs: usize,
     /// Root of the arm's randomness, the same for all arms of a run.
     pub(super) seed: Seed,
     pub(super) modelling: Modelling,
-    /// The settings of a trial's stopping problem, but for K_1, and the bounds of values.
+    /// Settings of a trial's stopping problem, except for K_1, and bounds of values.
     pub(super) bos: BosSettings,
 }
 
-/// The models of the arms with a Gaussian process.
+/// The Gaussian process models of the arms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Modelling {
-    /// As our studies do, with β = 2.
+    /// As in our studies, with β = 2.
     Ours,
-    /// As in the thesis and its authors' code: one length scale for all coordinates, n/N among them, hyperparameters of the largest
-    /// evidence every ten observations, β_t = 0.2 d ln 2t. Outputs are standardized; the authors take them raw.
+    /// As in the thesis and its authors' code: one length scale for all coordinates, n/N included,
+    /// maximum evidence hyperparameters every ten observations, β_t = 0.2 d ln 2t. Outputs are
+    /// standardized; the authors use raw outputs.
     Paper,
 }
 
@@ -142,7 +145,7 @@ impl Setup {
         }
     }
 
-    /// The model of so many coordinates beside those of the space.
+    /// The model with `n_further` coordinates in addition to those of the space.
     fn surrogate(&self, n_further: usize) -> SurrogateSettings {
         match (self.modelling, n_further) {
             (Modelling::Ours, 0) => SurrogateSettings::for_space(&self.space, true),
@@ -185,7 +188,7 @@ impl Setup {
         }
     }
 
-    /// Of BOCA, which takes the squared-exponential kernel (thesis A.4).
+    /// Settings of BOCA, which uses the squared-exponential kernel (thesis A.4).
     fn boca_settings(&self) -> EpochGpUcbSettings {
         let settings = Boca::for_study(&self.space, false, self.n_epochs);
         let surrogate = match self.modelling {
@@ -195,7 +198,7 @@ impl Setup {
         EpochGpUcbSettings { surrogate, ucb_multiplier: self.ucb(), ..settings }
     }
 
-    /// The epoch's coordinate as in the thesis.
+    /// Settings with the epoch's coordinate as in the thesis.
     fn linear_settings(&self) -> EpochGpUcbSettings {
         EpochGpUcbSettings { epoch_scale: EpochScale::Linear, ..self.epoch_settings() }
     }
@@ -231,7 +234,7 @@ impl Setup {
         }))
     }
 
-    /// K_{1,t} = K_{1,t−1}/`divisor`.
+    /// Settings with K_{1,t} = K_{1,t−1}/`divisor`.
     fn scheduled(&self, divisor: f64) -> BosSettings {
         let settings = BosSettings {
             options: BoBosOptions { wrong_stop_growth: 1.0 / divisor, ..self.bos.options },
@@ -270,7 +273,7 @@ impl Setup {
     /// Runs the arm.
     ///
     /// # Errors
-    /// If it cannot go on.
+    /// If it cannot continue.
     pub(super) fn run(
         &self,
         method: Method,

@@ -1,7 +1,7 @@
-//! Synthetic learning curves whose ends are known.
+//! Synthetic learning curves with known ends.
 
-use fedbo_problems::{CurveFamily, LearningCurves, TrainingProblem};
 use fedbo_report::{Metric, Scale};
+use fedbo_research_problems::{CurveFamily, LearningCurves, TrainingProblem};
 use fedbo_strategies::early_stopping::{BosSettings, ValueBounds};
 
 use super::super::{Call, ExperimentResult};

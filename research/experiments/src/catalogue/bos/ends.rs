@@ -1,7 +1,8 @@
-//! The end of a stopped trial as a study's model is told it: nothing, the mean of the predicted curves, or the last value.
+//! The end of a stopped trial that a study's model is told: nothing, the mean of the predicted
+//! curves, or the last value.
 
-use fedbo_problems::{CurveFamily, ImageLogistic, LearningCurves, Steps, TrainingProblem};
 use fedbo_report::{Metric, Scale};
+use fedbo_research_problems::{CurveFamily, ImageLogistic, LearningCurves, Steps, TrainingProblem};
 use fedbo_strategies::early_stopping::{BosSettings, ValueBounds};
 
 use super::super::{Call, ExperimentResult};

@@ -1,14 +1,14 @@
 //! Hyperparameters of logistic regression on images (thesis 4.5.1, A.4.1, Fig. 4.1).
 
-use fedbo_problems::{ImageLogistic, Steps};
 use fedbo_report::{Metric, Scale};
+use fedbo_research_problems::{ImageLogistic, Steps};
 use fedbo_strategies::early_stopping::{BosSettings, ValueBounds};
 
 use super::super::{Call, ExperimentResult};
 use super::arms::{Arm, BO_BOS, GP_UCB, Method, Modelling, SCHEDULE_B};
 use super::{Configuration, Plan};
 
-/// Fig. 4.1: four schedules of K_1, beside rivals and a placebo.
+/// Fig. 4.1: four schedules of K_1, with rivals and a placebo.
 const SCHEDULES: [Arm; 12] = [
     (GP_UCB, Method::GpUcb),
     ("bo-bos a", Method::BoBos(0.89)),
@@ -33,7 +33,7 @@ const KEPT: [Arm; 5] = [
     ("dealt stops", Method::DealtStops(SCHEDULE_B)),
 ];
 
-/// The arms with our own models where hyperparameters are searched for by their logarithms: all rivals.
+/// The arms with our own models and a logarithmic search of hyperparameters: all rivals.
 const RIVALS: [Arm; 13] = [
     (GP_UCB, Method::GpUcb),
     (BO_BOS, Method::BoBos(SCHEDULE_B)),

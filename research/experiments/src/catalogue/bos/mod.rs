@@ -1,4 +1,5 @@
-//! Early stopping (thesis chapter 4): BO-BOS beside its rivals, on problems whose curves are known to the end.
+//! Early stopping (thesis chapter 4): BO-BOS and its rivals, on problems with completely known
+//! curves.
 
 mod arms;
 pub(super) mod curves;
@@ -16,10 +17,10 @@ use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, PoisonError};
 
-use fedbo_problems::TrainingProblem;
 use fedbo_report::{
     Clusters, FigureSpec, Metric, PanelBy, Row, Scale, SummaryRequest, curves as mean_curves,
 };
+use fedbo_research_problems::TrainingProblem;
 use fedbo_space::Point;
 use fedbo_strategies::early_stopping::BosSettings;
 use fedbo_streams::{Purpose, Seed};
@@ -34,28 +35,28 @@ use super::{Call, ExperimentResult};
 use fedbo_runner::Ended;
 use fedbo_runner::RowLabels;
 
-/// A problem with the arms that tune it.
+/// A problem with its arms.
 struct Configuration {
     /// The `experiment` column.
     name: String,
     problem: Box<dyn TrainingProblem>,
-    /// Best value of a whole training, where known.
+    /// Best value of a complete training, if known.
     optimum: Option<f64>,
     arms: Vec<Arm>,
     modelling: Modelling,
     n_initial: usize,
-    /// Epochs after which no trial begins.
+    /// Number of epochs after which no trial starts.
     budget: usize,
-    /// The settings of BO-BOS, but for the schedule of K_1.
+    /// The settings of BO-BOS, except for the schedule of K_1.
     bos: BosSettings,
-    /// The number that is shown of a whole training in place of its value.
+    /// The number shown for a complete training in place of its value.
     shown: Option<Shown>,
 }
 
-/// A function that returns the number shown of a whole training at a point, in a run.
+/// Returns the number shown for a complete training at a point, in a run.
 type Shown = Box<dyn Fn(&Point, u64) -> Option<f64> + Send + Sync>;
 
-/// The parts that several experiments have in common.
+/// The common parts of several experiments.
 struct Plan {
     name: &'static str,
     title: String,
@@ -64,7 +65,7 @@ struct Plan {
     value_label: &'static str,
     scale: Scale,
     metric: Metric,
-    /// Epochs at which arms are compared.
+    /// Numbers of epochs at which arms are compared.
     checkpoints: Vec<i64>,
     configurations: Vec<Configuration>,
     /// True if all rules are replayed on the trials of GP-UCB.
@@ -134,7 +135,8 @@ impl Plan {
         Ok(ExperimentResult { notes, ..concluded })
     }
 
-    /// Epochs to GP-UCB's values, wrong stops as they happened, and wrong stops of all rules on the same trials.
+    /// Epochs needed to reach GP-UCB's values, actual wrong stops, and wrong stops of all rules on
+    /// the same trials.
     fn tables(
         &self,
         index: usize,
@@ -190,7 +192,7 @@ impl Plan {
         Ok(notes)
     }
 
-    /// The number of epochs after which the mean of each arm is as good as that of GP-UCB at the checkpoints.
+    /// Number of epochs until each arm's mean reaches that of GP-UCB at the checkpoints.
     fn epochs_to_reach(&self, configuration: &Configuration, rows: &[Row]) -> Option<String> {
         let curves = mean_curves(rows, self.metric, Clusters::Units);
         let control = curves.iter().find(|curve| curve.arm == GP_UCB)?;

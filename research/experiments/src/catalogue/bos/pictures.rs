@@ -1,4 +1,5 @@
-//! Learning curves with their stops, and what the stopped ones would have reached (thesis Fig. A.3, A.4).
+//! Learning curves with their stops, and the hypothetical continuation of stopped ones (thesis Fig.
+//! A.3, A.4).
 
 use std::path::Path;
 
@@ -9,7 +10,7 @@ use fedbo_report::{
 use super::arms::bo_bos;
 use super::{Configuration, TrialBook};
 
-/// Pictures of the first run of BO-BOS on the first configuration.
+/// Draws pictures of the first run of BO-BOS on the first configuration.
 ///
 /// # Errors
 /// If a file cannot be written.

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use anyhow::Context as _;
-use fedbo_problems::{Swimmer, TrainingProblem as _};
 use fedbo_report::{CurveEnd, LearningCurveLine, LearningCurvesPicture, Metric, Scale};
+use fedbo_research_problems::{Swimmer, TrainingProblem as _};
 use fedbo_strategies::early_stopping::BosSettings;
 use fedbo_streams::{Purpose, Seed};
 use rayon::prelude::*;
@@ -16,7 +16,7 @@ use super::arms::{Arm, BO_BOS, GP_UCB, Method, Modelling, SCHEDULE_B};
 use super::{Configuration, Plan};
 use fedbo_runner::Ended;
 
-/// Whole episodes that a run may spend.
+/// Budget of a run in complete episodes.
 const N_EPISODES: usize = 60;
 
 const ARMS: [Arm; 5] = [
@@ -40,7 +40,8 @@ pub(in super::super) fn run(call: Call<'_>) -> anyhow::Result<ExperimentResult> 
             n_initial: 6,
             budget: N_EPISODES * n_epochs,
             bos: BosSettings::for_epochs(n_epochs),
-            // What counts is the return itself; discounted ones are for the search alone.
+            // The final criterion is the undiscounted return; discounted returns only guide the
+            // search.
             shown: Some(Box::new(move |point, run| {
                 returns.returns(point, run).ok().map(|found| found.undiscounted)
             })),
@@ -70,15 +71,16 @@ pub(in super::super) fn run(call: Call<'_>) -> anyhow::Result<ExperimentResult> 
     Ok(result)
 }
 
-/// Random policies of Fig. A.5, the first [`N_DRAWN`] of them as curves.
+/// Number of random policies of Fig. A.5; the first [`N_DRAWN`] of them are drawn as curves.
 const N_POLICIES: u64 = 200;
 const N_DRAWN: u64 = 8;
 /// N, and N_0 of the rule.
 const N_EPOCHS: usize = 50;
 const FIRST_EPOCHS: usize = 8;
 
-/// Fig. A.5: returns of the same random policies after each epoch, with and without discount. Pictures of some are written into a folder
-/// a discount, and the returned table says of all how a curve looks and what its beginning says of its end.
+/// Fig. A.5: returns of the same random policies after each epoch, with and without discount.
+/// Pictures of some are written into a folder per discount. The returned table describes, for all
+/// policies, the shape of a curve and how well its start predicts its end.
 fn example_returns(out: &Path, seed: Seed) -> anyhow::Result<String> {
     let title = format!(
         "Fig. A.5: returns of {N_POLICIES} random policies after each of {N_EPOCHS} epochs (curves of {N_DRAWN} in the folders returns-*)"

@@ -1,4 +1,4 @@
-//! All rules on the same trials: what each saves and how often it is wrong, so that they can be compared at equal savings.
+//! All rules on the same trials: their savings and error rates, for a comparison at equal savings.
 
 use fedbo_rivals::{CurvePredictionRule, CurvePredictionSettings};
 use fedbo_strategies::early_stopping::{
@@ -12,9 +12,9 @@ use super::wrong_stops::StopCount;
 
 /// A rule with a strictness.
 pub(super) enum Replayed {
-    /// Knows curves only.
+    /// A rule that uses curves only.
     Curves(Box<dyn StoppingRule>),
-    /// BO-BOS's losses, with C2 always fulfilled.
+    /// BO-BOS's losses, with C2 always satisfied.
     Bos(BosSettings),
     /// Stops a trial after a random epoch with this probability: the placebo.
     Coin(f64),
@@ -68,8 +68,8 @@ pub(super) fn rules(bos: &BosSettings) -> anyhow::Result<Vec<(String, Replayed)>
 }
 
 impl Replayed {
-    /// Replays the rule on these trials, one after the other. The incumbent and the others' curves are those that the
-    /// rule left.
+    /// Replays the rule on these trials in order. The incumbent and the others' curves are those
+    /// under this rule.
     ///
     /// # Errors
     /// If a stopping problem cannot be solved.
@@ -104,7 +104,7 @@ impl Replayed {
         Ok(count)
     }
 
-    /// The epoch at which the trial ends.
+    /// The epoch at which the rule ends the trial.
     fn end(
         &self,
         trial: &TrialTrace,

@@ -1,11 +1,11 @@
-//! One party that tunes a problem that trains, with a budget of epochs.
+//! One party that tunes a training problem, with a budget of epochs.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use anyhow::Context;
-use fedbo_problems::TrainingProblem;
 use fedbo_report::Row;
+use fedbo_research_problems::TrainingProblem;
 use fedbo_space::Point;
 use fedbo_strategies::Source;
 use fedbo_strategies::early_stopping::{
@@ -24,34 +24,35 @@ pub(super) struct TrainingRun<'a> {
     pub(super) unit: &'a RowLabels,
     /// The problem that it tunes.
     pub(super) problem: &'a dyn TrainingProblem,
-    /// Initial points, the same in every arm that has some; they are trained to the end.
+    /// Initial points, the same in every arm that has some; they are trained completely.
     pub(super) initial: &'a [Vec<f64>],
-    /// Epochs after which no further trial begins.
+    /// Number of epochs after which no further trial starts.
     pub(super) budget: usize,
-    /// Best value of a whole training, where known.
+    /// Best value of a complete training, if known.
     pub(super) optimum: Option<f64>,
-    /// The number that is shown of a whole training in place of its value; nothing is then shown of other trainings.
+    /// The number shown for a complete training in place of its value; other trainings then show
+    /// nothing.
     pub(super) shown: Option<&'a Shown>,
 }
 
-/// A trial of a run, with what it would have come to.
+/// A trial of a run, with its hypothetical continuation.
 #[derive(Clone, Debug)]
 pub(super) struct TrialTrace {
     pub(super) number: u64,
     pub(super) unit: Vec<f64>,
     /// The whole curve, to be maximized.
     pub(super) values: Vec<f64>,
-    /// Epochs that it was trained for.
+    /// Number of trained epochs.
     pub(super) n_trained: usize,
     pub(super) is_initial: bool,
-    /// True if a rule ended it.
+    /// True if a rule stopped it.
     pub(super) is_stopped: bool,
-    /// The best value at which a trial before it ended.
+    /// The best final value of the trials before it.
     pub(super) incumbent: Option<f64>,
 }
 
 impl TrialTrace {
-    /// Returns true if it was stopped and would have become the incumbent.
+    /// Returns true if it was stopped although it would have become the incumbent.
     pub(super) fn is_wrong_stop(&self) -> bool {
         let last = self.values.last();
         let would = last.is_some_and(|last| self.incumbent.is_some_and(|best| *last > best));
@@ -66,7 +67,7 @@ pub(super) struct RunTrace {
     pub(super) trials: Vec<TrialTrace>,
 }
 
-/// Rows of a run, each at the number of epochs spent when its trial ended.
+/// Rows of a run, each at the number of epochs spent at the end of its trial.
 struct RunRows {
     tally: RowBuilder,
     spent: usize,
@@ -82,7 +83,8 @@ impl RunRows {
         }
     }
 
-    /// A trial ended after `n_epochs` more epochs; what is shown of it, in the user's sign, or why it failed.
+    /// Adds the row of a trial that ended after `n_epochs` more epochs: its shown value in the
+    /// user's sign, or the reason of its failure.
     fn row(
         &mut self,
         point: &Point,
@@ -112,7 +114,7 @@ impl TrainingRun<'_> {
         Ok(curve.iter().map(|v| direction.to_maximize(*v)).collect())
     }
 
-    /// Returns the number that a row shows of a training whose value is `end`, to be maximized.
+    /// Returns the number shown for a training with value `end`, to be maximized.
     fn shown(&self, point: &Point, end: f64, is_whole: bool) -> Option<f64> {
         match self.shown {
             Some(shown) if is_whole => shown(point, self.run()),
@@ -121,10 +123,10 @@ impl TrainingRun<'_> {
         }
     }
 
-    /// Trial after trial until the budget is spent, or `stop` is set.
+    /// Runs trials until the budget is spent, or `stop` is set.
     ///
     /// # Errors
-    /// If the tuner cannot go on.
+    /// If the tuner cannot continue.
     pub(super) fn trials(
         &self,
         tuner: &mut dyn Tuner,
@@ -219,10 +221,11 @@ impl TrainingRun<'_> {
         Ok((course, Ended::Complete))
     }
 
-    /// Hyperband as published: random points, pauses and promotions. Each step of training is a row.
+    /// Runs Hyperband as published: random points, pauses and promotions. Each training step is a
+    /// row.
     ///
     /// # Errors
-    /// If there is no such schedule.
+    /// If the schedule does not exist.
     pub(super) fn hyperband(
         &self,
         reduction: usize,
@@ -279,7 +282,7 @@ impl TrainingRun<'_> {
                 }
             }
         }
-        // What the budget left unfinished was not stopped by the rule.
+        // The budget, and not the rule, ended the unfinished trials.
         course.trials.retain(|trial| !trial.values.is_empty());
         Ok((course, Ended::Complete))
     }

@@ -1,4 +1,4 @@
-//! The decisions of an arm: the next point, and whether its training goes on.
+//! The decisions of an arm: the next point, and whether its training continues.
 
 use fedbo_rivals::{Boca, CurvePredictionRule};
 use fedbo_strategies::early_stopping::{
@@ -14,11 +14,11 @@ use super::arms::ToldEnd;
 pub(super) struct TrainingTrial {
     pub(super) unit: Vec<f64>,
     pub(super) source: Source,
-    /// The most epochs that it is trained for.
+    /// Maximum number of epochs.
     pub(super) n_epochs: usize,
 }
 
-/// Trial `number`, as `propose` has it, given the pending trials (none) and a stream; and for how many epochs.
+/// Asks `propose` for trial `number` and its number of epochs, without pending trials.
 fn asked(
     seed: Seed,
     dim: usize,
@@ -30,13 +30,13 @@ fn asked(
     Ok(TrainingTrial { unit: proposal.unit, source: proposal.source, n_epochs })
 }
 
-/// A trial that trains.
+/// A running trial.
 pub(super) struct Running {
     pub(super) number: u64,
-    /// Its number among those after the initial points, from 1.
+    /// Number among the trials after the initial points, from 1.
     pub(super) t: u64,
     pub(super) unit: Vec<f64>,
-    /// Its values so far, to be maximized.
+    /// The values so far, to be maximized.
     pub(super) curve: LearningCurve,
 }
 
@@ -48,7 +48,7 @@ pub(super) trait Tuner {
     /// Returns true if the trial is stopped after the last epoch of its curve.
     fn stops(&mut self, trial: &Running, others: &[TrainedTrial]) -> anyhow::Result<bool>;
 
-    /// A trial ended; `others` are those before it.
+    /// Reports an ended trial; `others` are the trials before it.
     fn tell(
         &mut self,
         number: u64,
@@ -59,15 +59,15 @@ pub(super) trait Tuner {
 
 /// A source of points.
 pub(super) enum Proposals {
-    /// At random.
+    /// Random search.
     Random(RandomSearch),
-    /// GP-UCB over whole trainings.
+    /// GP-UCB over complete trainings.
     Final(GpUcb),
     /// GP-UCB over points and epochs.
     Epochs(EpochGpUcb),
 }
 
-/// Proposals with a rule that knows curves only, or none.
+/// Proposals with a rule that uses curves only, or without a rule.
 pub(super) struct CurveRuleTuner {
     pub(super) proposals: Proposals,
     pub(super) rule: Option<Box<dyn StoppingRule>>,
@@ -113,12 +113,13 @@ impl Tuner for CurveRuleTuner {
     }
 }
 
-/// The trial as rules see it.
+/// The trial in the form for rules.
 fn trained(trial: &Running) -> TrainedTrial {
     TrainedTrial { number: trial.number, curve: trial.curve.clone(), training: Training::Running }
 }
 
-/// GP-UCB over whole trainings, where a stopped trial stands with its predicted end (Domhan et al. 2015).
+/// GP-UCB over complete trainings, with the predicted end as the value of a stopped trial (Domhan
+/// et al. 2015).
 pub(super) struct Predicted {
     pub(super) strategy: GpUcb,
     pub(super) rule: CurvePredictionRule,
@@ -166,9 +167,9 @@ pub(super) struct Bos {
     pub(super) bo_bos: BoBos,
     pub(super) dim: usize,
     pub(super) seed: Seed,
-    /// The value at epoch N that is told of a stopped trial.
+    /// The value at epoch N that the model is told for a stopped trial.
     pub(super) told_end: ToldEnd,
-    /// The rule of the trial that runs, and its number.
+    /// The number and the rule of the running trial.
     pub(super) rule: Option<(u64, Option<BosRule>)>,
 }
 
@@ -212,10 +213,10 @@ impl Tuner for Bos {
     }
 }
 
-/// The placebo of a rule: stops at the epochs at which BO-BOS stopped, dealt to other trials.
+/// The placebo of a rule: stops at BO-BOS's stopping epochs, assigned to other trials.
 pub(super) struct PlaceboRule {
     pub(super) strategy: EpochGpUcb,
-    /// Epochs at which trials after the initial ones end, over and over.
+    /// Final epochs of the trials after the initial ones, used cyclically.
     pub(super) ends: Vec<usize>,
     pub(super) dim: usize,
     pub(super) seed: Seed,
@@ -244,7 +245,7 @@ impl Tuner for PlaceboRule {
     }
 }
 
-/// BOCA: each trial is trained for as long as its acquisition says.
+/// BOCA: the acquisition determines the number of epochs of each trial.
 pub(super) struct MultiFidelity {
     pub(super) boca: Boca,
     pub(super) dim: usize,

@@ -1,17 +1,18 @@
-//! Counts of wrong stops, in which a rule stops a trial that would have become the incumbent, and of the epochs saved.
+//! Counts of wrong stops, in which a rule stops a trial that would have become the incumbent, and
+//! of the saved epochs.
 
 use super::super::markdown::MarkdownTable;
 use super::training_run::TrialTrace;
 
-/// The counts of a rule's stops among some trials.
+/// Counts of a rule's stops among some trials.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct StopCount {
-    /// Trials that could be stopped.
+    /// Number of trials that could be stopped.
     pub(super) n_trials: usize,
     pub(super) n_stopped: usize,
-    /// Of those, the ones that would have become the incumbent.
+    /// Number of those that would have become the incumbent.
     pub(super) n_wrong: usize,
-    /// Epochs of whole trainings, and those that were trained.
+    /// Number of epochs of complete trainings, and number of trained epochs.
     pub(super) n_epochs_whole: usize,
     pub(super) n_epochs_trained: usize,
 }
@@ -36,12 +37,13 @@ impl StopCount {
         self.n_epochs_trained += other.n_epochs_trained;
     }
 
-    /// Share of the epochs of whole trainings that were saved.
+    /// Share of the epochs of complete trials that was saved.
     pub(super) fn saved(self) -> f64 {
         1.0 - share(self.n_epochs_trained, self.n_epochs_whole).unwrap_or(1.0)
     }
 
-    /// `12 of 340: 3.5 % [2.0, 6.1]`: the share of stopped trials that were stopped wrongly, with its 95 % interval.
+    /// `12 of 340: 3.5 % [2.0, 6.1]`: the share of wrong stops among all stops, with its 95 %
+    /// interval.
     pub(super) fn wrong_share(self) -> String {
         let Some(wrong) = share(self.n_wrong, self.n_stopped) else {
             return "none stopped".to_owned();

@@ -1,4 +1,4 @@
-//! The arms, and the panels that show them.
+//! The arms, and their panels.
 
 use fedbo_federated::dp_fts_de::{AggregateUse, ExplorationWeights, Memory};
 use fedbo_gp::{
@@ -17,7 +17,8 @@ use super::costs::multiplier_for;
 use super::{DIM, N_INITIAL, N_ROUNDS};
 use crate::catalogue::population::{CollaborationMode, Release};
 
-/// The names of the panels. The three of the paper's setting share Thompson sampling, FTS, FTS-DE and the placebo.
+/// Names of the panels. The three panels of the paper's setting share Thompson sampling, FTS,
+/// FTS-DE and the placebo.
 pub(super) mod panel {
     pub(in super::super) const NOISE: &str = "paper's setting: noise z";
     pub(in super::super) const SAMPLING: &str = "paper's setting: rate q";
@@ -25,7 +26,7 @@ pub(super) mod panel {
     pub(in super::super) const OURS: &str = "our setting";
 }
 
-/// Model, shared features and scale of the outputs.
+/// Model, shared features and scaling of the outputs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Setting {
     /// As in the paper and the authors' code.
@@ -35,7 +36,7 @@ pub(super) enum Setting {
 }
 
 impl Setting {
-    /// Of the shared features.
+    /// Length scales of the shared features.
     pub(super) fn lengthscales(self) -> LengthscaleLaw {
         match self {
             Self::Paper => LengthscaleLaw::Fixed(0.01),
@@ -45,12 +46,13 @@ impl Setting {
 
     /// The agents' own Thompson sampling.
     ///
-    /// The paper's: SE with one length scale from ℓ = 1, variance 0.1 and noise variance 1e-6, raw outputs, maximum
-    /// likelihood with ten starts after 10, 15, 20, … observations, 100 fresh features for the own sample, repeated points
-    /// replaced by random ones (authors' code); 1000 points and 20 ascents (appendix B.2.6).
+    /// The paper's: SE with one length scale from ℓ = 1, variance 0.1 and noise variance 1e-6, raw
+    /// outputs, maximum likelihood with ten starts after 10, 15, 20, … observations, 100 fresh
+    /// features for the own sample, repeated points replaced by random ones (authors' code); 1000
+    /// points and 20 ascents (appendix B.2.6).
     ///
-    /// Deviations: the 20 ascents start from the best of the 1000 points instead of 20 others; the authors raise the noise
-    /// variance to 1e-5 where they draw a sample, here no fit goes below it.
+    /// Deviations: the 20 ascents start from the best of the 1000 points instead of 20 others. The
+    /// authors raise the noise variance to 1e-5 when they draw a sample; here no fit goes below it.
     pub(super) fn own(self) -> anyhow::Result<ThompsonSettings> {
         if self == Self::Ours {
             return Ok(ThompsonSettings::default_for(DIM));
@@ -93,20 +95,20 @@ impl Setting {
     }
 }
 
-/// One curve, and the panels that show it.
+/// One curve, with its panels.
 pub(super) struct Arm {
     pub(super) name: String,
-    /// Beside its marker in the trade-off.
+    /// Label of its marker in the trade-off.
     pub(super) label: String,
     pub(super) panels: Vec<&'static str>,
-    /// The panel whose series it belongs to in the trade-off; none for arms without a cost there.
+    /// The panel of its series in the trade-off; `None` for arms without a cost there.
     pub(super) series: Option<&'static str>,
     pub(super) setting: Setting,
     pub(super) approach: CollaborationMode,
 }
 
 impl Arm {
-    /// A name that no other arm has.
+    /// A unique name.
     pub(super) fn key(&self) -> String {
         format!("{}: {}", self.panels[0], self.name)
     }
@@ -155,15 +157,17 @@ fn poisson(rate: f64, noise_multiplier: f64) -> anyhow::Result<CollaborationMode
 pub(super) const EPSILONS: [f64; 3] = [2.0, 4.0, 8.0];
 const OUR_RELEASES: u64 = 5;
 
-/// Our setting without privacy, meant to help: few features of many length scales, so that a message says something between
-/// its observations and noise has few coordinates; outputs standardized by each agent; messages that are posterior means
-/// under much noise (σ² = 1), so that they hold what is broad and not what is particular; the same weight for all agents, as
-/// 29 are too few to be divided among regions.
+/// Our setting without privacy, designed to help. Few features with many length scales let a
+/// message carry information between its observations, and give noise few coordinates. Outputs are
+/// standardized by each agent. Messages are posterior means under large noise (σ² = 1), so that
+/// they hold broad structure and not details. All agents have the same weight, because 29 are too
+/// few to be divided among regions.
 ///
-/// It was written down before it was run, with random features and with σ² from the agent's own fit. Then variants were
-/// tried at epsilon = 8, four runs of another seed each: of σ², length scales, features, number and rhythm of releases,
-/// weights, p_t and start. Most were within noise of each other, and a p_t that listens more was worse; σ² = 1 and
-/// quasi-random features were taken over.
+/// It was written down before it was run, with random features and with σ² from the agent's own
+/// fit. Then variants were tried at epsilon = 8, with four runs on another seed each: of σ², length
+/// scales, features, number and rhythm of releases, weights, p_t and start. Most were within noise
+/// of each other, and a p_t that relies more on the others was worse. σ² = 1 and quasi-random
+/// features were adopted.
 fn open() -> CollaborationMode {
     CollaborationMode {
         n_regions: 4,
@@ -179,7 +183,8 @@ fn open() -> CollaborationMode {
     }
 }
 
-/// The same within a budget: five releases from everybody, clipped so short (S = 1) that what counts is the direction.
+/// The same within a budget: five releases from all agents, clipped so short (S = 1) that only the
+/// direction matters.
 fn ours(epsilon: f64) -> anyhow::Result<CollaborationMode> {
     Ok(CollaborationMode {
         memory: Memory::Mean { discount: 1.0 },
@@ -218,7 +223,8 @@ pub(super) fn arms() -> anyhow::Result<Vec<Arm>> {
     add("ts regional".into(), "", &all, plain(4).alone());
     add("fts".into(), "", &all, plain(1));
     add("fts-de".into(), "", &all, plain(4));
-    // The maximum of pure noise does not depend on its size: one placebo serves every q and z.
+    // The argmax of pure noise does not depend on the noise's size: one placebo serves every q and
+    // z.
     add("placebo".into(), "", &all, poisson(0.35, 1.0)?.silent());
 
     let mut series = Vec::new();
@@ -260,8 +266,9 @@ pub(super) fn arms() -> anyhow::Result<Vec<Arm>> {
     Ok(arms)
 }
 
-/// The pairs (arm, control) of a panel: every arm against Thompson sampling from points anywhere, from points in regions, and
-/// against the placebo; these controls against those before them.
+/// The pairs (arm, control) of a panel: every arm against Thompson sampling from points anywhere,
+/// from points in regions, and against the placebo; and each control against the controls before
+/// it.
 pub(super) fn pairs_of(arms: &[Arm], panel: &str) -> Vec<(String, String)> {
     const CONTROLS: [&str; 3] = ["ts", "ts regional", "placebo"];
     let mut pairs = Vec::new();

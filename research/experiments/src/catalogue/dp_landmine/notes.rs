@@ -1,17 +1,18 @@
-//! The notes beside the tables: the authors' figures, the costs of the schedules, and the reasons why results differ.
+//! Notes on the tables: the authors' figures, the costs of the schedules, and the reasons for
+//! different results.
 
 use std::path::Path;
 
 use anyhow::Context;
-use fedbo_problems::data_sets::{DP_ENDS, figures, without_figures};
 use fedbo_report::Summary;
+use fedbo_research_problems::data_sets::{DP_ENDS, figures, without_figures};
 
 use super::arms::{Arm, panel};
 use super::costs::{DELTA, by_fixed_size, by_moments, by_pld, papers_delta};
 use super::{N_AGENTS, SharesOfSignal};
 use crate::catalogue::population::Release;
 
-/// A line of what the authors published: 1 − AUC after 60 queries, read off their figure.
+/// A published value of the authors: 1 − AUC after 60 queries, read from their figure.
 #[derive(serde::Deserialize)]
 struct Published {
     method: String,
@@ -22,7 +23,7 @@ struct Published {
 }
 
 impl Published {
-    /// The arm that it belongs to.
+    /// The corresponding arm.
     fn arm(&self) -> Option<String> {
         match (self.method.as_str(), self.q, self.z) {
             ("TS", ..) => Some("ts".to_owned()),
@@ -61,7 +62,7 @@ pub(super) fn notes(
     Ok(notes)
 }
 
-/// 1 − AUC, ours and theirs.
+/// 1 − AUC, ours and the authors'.
 fn compare_with_authors(published: &[Published], arms: &[Arm], summary: &Summary) -> Vec<String> {
     let mut notes =
         vec!["1 - AUC after 60 queries, ours (mean ± s.e.) and the authors':".to_owned()];

@@ -1,4 +1,4 @@
-//! The declared arms, what they cost and what becomes of them; sessions with few fields and rounds.
+//! The declared arms, their costs and their results; sessions with few fields and rounds.
 
 use fedbo_report::Summary;
 use fedbo_strategies::MessageContent;
@@ -40,7 +40,7 @@ fn values(rows: &[Row]) -> Vec<Option<f64>> {
     rows.iter().map(|row| row.value).collect()
 }
 
-/// The nine losses of Fig. 3a, to the digits that are printed; every arm with noise has a cost, no other has.
+/// The nine losses of Fig. 3a, to the printed digits; exactly the arms with noise have a cost.
 #[test]
 fn schedules_cost_what_the_paper_says() {
     let arms = arms().expect("the arms");
@@ -74,7 +74,7 @@ fn schedules_cost_what_the_paper_says() {
     }
 }
 
-/// An arm that is named for an epsilon costs that much, and at most that.
+/// An arm named after an epsilon costs nearly that much, and never more.
 #[test]
 fn budgets_are_kept_and_used() {
     let arms = arms().expect("the arms");
@@ -108,7 +108,8 @@ fn every_arm_is_compared_with_both_starts_and_the_placebo() {
     }
 }
 
-/// Each arm for two rounds: initial points and queries are there, values are AUCs, and arms that begin alike see alike.
+/// Every arm runs for two rounds: initial points and queries are present, values are AUCs, and arms
+/// with equal starts have equal initial values.
 #[test]
 #[ignore = "data: run by cargo xtask test --all"]
 fn every_arm_runs() {
@@ -125,12 +126,12 @@ fn every_arm_runs() {
             let best = row.best.expect("a best value");
             assert!((0.4..=1.0).contains(&best) && row.agent == "mean over fields");
         }
-        // FTS has one region, as Thompson sampling anywhere.
+        // FTS has one region, like Thompson sampling from points anywhere.
         let anywhere = arm.approach.n_regions == 1;
         let initial = values(&first[..N_INITIAL]);
         let known = begun.entry(anywhere).or_insert_with(|| initial.clone());
         assert_eq!(*known, initial, "{}", arm.name);
-        // Round 1 asks the aggregate for certain (p_1 = 0), unless the arm is alone.
+        // Round 1 uses the aggregate with certainty (p_1 = 0), unless the arm is alone.
         let alone = arm.name.starts_with("ts");
         assert_eq!(first[N_INITIAL].source == "5 of 5 from aggregates", !alone);
         if arm.name == "placebo" {
@@ -142,8 +143,8 @@ fn every_arm_runs() {
     assert_ne!(begun[&true], begun[&false]);
 }
 
-/// One placebo serves all q and z, because the point at which pure noise is largest does not depend on the noise's
-/// size. Where something is said, it does.
+/// One placebo serves all q and z, because the maximizer of pure noise does not depend on the
+/// noise's size. With a signal, the maximizer depends on it.
 #[test]
 #[ignore = "data: run by cargo xtask test --all"]
 fn a_placebos_queries_do_not_depend_on_the_size_of_its_noise() {
@@ -189,7 +190,7 @@ fn the_picture_has_all_arms_that_cost_something_and_the_others_as_lines() {
     }
 }
 
-/// An experiment that was stopped at once leaves a summary, pictures and the authors' figures.
+/// An experiment that is stopped at once still has a summary, pictures and the authors' figures.
 #[test]
 #[ignore = "data: run by cargo xtask test --all"]
 fn an_interrupted_experiment_still_says_what_schedules_cost() {

@@ -1,4 +1,4 @@
-//! The arms of the experiment: which curves its panels show, and what they are compared with.
+//! The arms of the experiment: the curves of its panels, and their controls.
 
 use fedbo_federated::dp_fts_de::{AggregateUse, ExplorationWeightLaw, ExplorationWeights, Memory};
 use fedbo_gp::FeatureSampling;
@@ -6,7 +6,7 @@ use fedbo_privacy::accounting::{
     AccountantKind, Budget, Delta, Sampling, SamplingRate, smallest_multiplier,
 };
 use fedbo_privacy::mechanism::PaperSampling;
-use fedbo_problems::NOISE_VARIANCE;
+use fedbo_research_problems::NOISE_VARIANCE;
 use fedbo_strategies::{LocalProb, MessageContent, MessageNoise, MessageSettings};
 
 use super::super::population::{CollaborationMode, Release};
@@ -21,7 +21,7 @@ pub(super) enum Population {
     Different(f64),
 }
 
-/// One curve, and the panels that show it.
+/// One curve, with its panels.
 pub(super) struct Arm {
     pub(super) name: String,
     pub(super) panels: Vec<&'static str>,
@@ -89,9 +89,10 @@ fn paper(
     })
 }
 
-/// The configuration for a small budget: releases from everybody (q = 1) while agents still learn much, each of which says as
-/// much as it can. Vectors are posterior means, clipped to a small S: what counts is their direction, and the noise shrinks
-/// with S. Chosen on other seeds than those of the experiment.
+/// Configuration for a small budget: releases from all agents (q = 1) while agents still learn
+/// much, each release as informative as possible. Vectors are posterior means, clipped to a small
+/// S: their direction matters, and the noise shrinks with S. Chosen on other seeds than those of
+/// the experiment.
 fn ours(noise_multiplier: f64) -> CollaborationMode {
     CollaborationMode {
         n_regions: 4,
@@ -179,7 +180,7 @@ pub(super) fn arms() -> anyhow::Result<Vec<Arm>> {
         add(name, &[WEIGHTS], similar, CollaborationMode { emphasis, ..base.clone() });
     }
 
-    // Agents that differ: Fig. 7.
+    // Agents with different functions: Fig. 7.
     for (panel, difference) in [(SOME, 0.7), (ALL, 1.0)] {
         let crowd = Population::Different(difference);
         add("ts regional P=2", &[panel], crowd, plain(2).alone());
@@ -258,8 +259,8 @@ pub(super) fn arms() -> anyhow::Result<Vec<Arm>> {
     Ok(arms)
 }
 
-/// The pairs (arm, control) of a panel: every arm against Thompson sampling with the same initial points as its own where
-/// the panel has it, and against a placebo.
+/// The pairs (arm, control) of a panel: every arm against Thompson sampling with the same initial
+/// points if the panel has it, and against a placebo.
 pub(super) fn pairs_of(arms: &[Arm], panel: &str) -> Vec<(String, String)> {
     let members: Vec<&Arm> = arms.iter().filter(|arm| arm.panels.contains(&panel)).collect();
     let is_control = |arm: &Arm| arm.name.starts_with("ts") || arm.name.contains("placebo");
@@ -293,7 +294,8 @@ pub(super) fn pairs_of(arms: &[Arm], panel: &str) -> Vec<(String, String)> {
     pairs
 }
 
-/// The noise multiplier with which a schedule costs [`EPSILON`] at [`DELTA`], were its noise not simulated.
+/// The noise multiplier with which a schedule costs [`EPSILON`] at [`DELTA`] if its noise were not
+/// simulated.
 fn noise_for(rate: f64, n_releases: u64) -> anyhow::Result<f64> {
     let budget = Budget::new(EPSILON, Delta::new(DELTA)?)?;
     let sampling = Sampling::Poisson(SamplingRate::new(rate)?);

@@ -1,11 +1,11 @@
-//! The authors' figures, as they were read off.
+//! The authors' figures, as read from their plots.
 
 use std::path::Path;
 
 use anyhow::Context as _;
-use fedbo_problems::data_sets::{DTS_CURVES, figures};
+use fedbo_research_problems::data_sets::{DTS_CURVES, figures};
 
-/// A value that was read from a curve.
+/// A value read from a curve.
 #[derive(Clone, Debug)]
 struct Reading {
     objective: String,
@@ -21,7 +21,7 @@ struct Reading {
 pub(super) struct AuthorsFigures(Vec<Reading>);
 
 impl AuthorsFigures {
-    /// Reads [`DTS_CURVES`] of the data folder; none if it lacks them.
+    /// Reads [`DTS_CURVES`] of the data folder; `None` if the file is missing.
     pub(super) fn read(data: &Path) -> anyhow::Result<Option<Self>> {
         let Some(path) = figures(data, DTS_CURVES) else {
             return Ok(None);

@@ -6,11 +6,11 @@ mod team;
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
-use fedbo_problems::data_sets::{DTS_CURVES, without_figures};
 use fedbo_report::{
     Clusters, Estimate, FigureSpec, Metric, PanelBy, Row, Scale, SummaryRequest, TeamRegret,
     TeamRun, write_team_regret,
 };
+use fedbo_research_problems::data_sets::{DTS_CURVES, without_figures};
 use fedbo_space::Direction;
 use fedbo_streams::Purpose;
 use fedbo_topology::GraphSpec;
@@ -26,7 +26,7 @@ use team::{Arm, LANDSCAPES, Landscape, Setting, Team};
 /// A team with its name in results.
 struct Case {
     name: String,
-    /// Of `LANDSCAPES`.
+    /// One of `LANDSCAPES`.
     landscape: &'static str,
     /// Its name in the table.
     label: String,
@@ -52,7 +52,7 @@ pub(super) fn star(call: Call<'_>) -> anyhow::Result<ExperimentResult> {
             landscape,
             graph: GraphSpec::Star,
             n_agents,
-            // The code that made the figure ran the second function for 50 rounds.
+            // The code of the figure ran the second function for 50 rounds.
             n_rounds: match (setting, landscape.name) {
                 (Setting::Authors, "rosenbrock") => 50,
                 _ => 100,
@@ -130,7 +130,7 @@ pub(super) fn topologies(call: Call<'_>) -> anyhow::Result<ExperimentResult> {
     study.run(call)
 }
 
-/// A case for each landscape and each of these.
+/// A case for each landscape and each of the given items.
 fn cases<T>(each: &[T], case: impl Fn(Landscape, &T) -> Case) -> Vec<Case> {
     let of = |landscape| each.iter().map(move |each| (landscape, each));
     let pairs = LANDSCAPES.into_iter().flat_map(of);
@@ -141,12 +141,12 @@ fn cases<T>(each: &[T], case: impl Fn(Landscape, &T) -> Case) -> Vec<Case> {
 struct Study {
     name: &'static str,
     title: &'static str,
-    /// The names in the authors' readings, where they have a figure.
+    /// The names in the authors' readings, if they have a figure.
     published: Option<Published>,
     cases: Vec<Case>,
 }
 
-/// The names of things in the authors' readings.
+/// The names in the authors' readings.
 struct Published {
     graph: &'static str,
     /// The curve of a case.
@@ -232,7 +232,7 @@ impl Study {
         Ok(ExperimentResult { notes, ..concluded })
     }
 
-    /// Sums of the best and of the average regret at the end, one table a landscape.
+    /// Final sums of the best and of the average regret, one table per landscape.
     fn tables(
         &self,
         regrets: &BTreeMap<(usize, usize, u32), TeamRegret>,
@@ -307,7 +307,7 @@ fn shown(estimate: &Estimate) -> String {
     }
 }
 
-/// A team's regret as rows: one a round, with R_B.
+/// A team's regret as rows: one per round, with R_B.
 fn rows(unit: &RowLabels, regret: &TeamRegret) -> Vec<Row> {
     let best = (1_i64..).zip(&regret.best);
     best.map(|(iteration, best)| Row {

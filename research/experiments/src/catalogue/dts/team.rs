@@ -1,4 +1,4 @@
-//! One team in one run: its agents, its graph, and what its regret was.
+//! One team in one run: its agents, its graph, and its regret.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -7,9 +7,9 @@ use anyhow::Context as _;
 use fedbo_federated::distributed_ts::{
     DistributedTs, DistributedTsSettings, IndependentDraws, Query,
 };
-use fedbo_problems::{Function, Problem, TestFunction};
 use fedbo_protocol::{InitialSharing, Neighbourhood, Pace, Peer, PeerPlan, ReportContent};
 use fedbo_report::TeamRegret;
+use fedbo_research_problems::{Function, Problem, TestFunction};
 use fedbo_space::{ParameterSpec, Space};
 use fedbo_strategies::{Domain, Repeats, ThompsonSettings};
 use fedbo_streams::{Purpose, Seed};
@@ -18,25 +18,25 @@ use fedbo_topology::{Graph, GraphSpec};
 use fedbo_runner::{Ended, Observer, TrialRecord};
 use fedbo_runner::{Evaluation, PeerMember, SimulatedNetwork, run_peers};
 
-/// Private initial points of each agent, as in the authors' code.
+/// Number of private initial points of each agent, as in the authors' code.
 const N_INITIAL: usize = 10;
-/// Points of the authors' grid in each dimension.
+/// Number of points of the authors' grid in each dimension.
 const GRID: usize = 100;
 
-/// The function that a team tunes.
+/// The objective of a team.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Landscape {
     pub(super) name: &'static str,
     function: Function,
     /// Bounds of the two coordinates.
     bounds: [(f64, f64); 2],
-    /// Standard deviation of the noise on observations.
+    /// Standard deviation of the observation noise.
     noise_std: f64,
-    /// The longest move of an agent in the authors' code, in coordinates.
+    /// The maximum move of an agent in the authors' code, in coordinates.
     radius: f64,
 }
 
-/// The paper's two functions; boxes, noise and radius are those of the code that made its figure.
+/// The paper's two functions; domains, noise and radius are those of the code of its figure.
 pub(super) const LANDSCAPES: [Landscape; 2] = [
     Landscape {
         name: "ackley",
@@ -54,22 +54,23 @@ pub(super) const LANDSCAPES: [Landscape; 2] = [
     },
 ];
 
-/// The source that an experiment follows.
+/// The source of an experiment's settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Setting {
-    /// The paper's text: functions are drawn from the posterior, all data are shared, regret is that of the true function.
+    /// The paper's text: functions are drawn from the posterior, all data is shared, regret is that
+    /// of the true function.
     Text,
-    /// The authors' code: draws that are independent from candidate to candidate, within a radius of the last point; of the
-    /// initial points the best alone is shared; regret is that of noisy values, cut at 0.
+    /// The authors' code: independent draws per candidate, within a radius of the last point; only
+    /// the best initial point is shared; regret is that of noisy values, clipped at 0.
     Authors,
 }
 
-/// An arm, by what its agents share.
+/// An arm, by the data that its agents share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Arm {
-    /// Neighbours share what they observe.
+    /// Neighbours share their observations.
     Dts,
-    /// As many agents, each alone.
+    /// The same number of agents, each alone.
     Ts,
     /// Neighbours share values at random points.
     Placebo,
@@ -98,7 +99,7 @@ pub(super) struct Team {
 }
 
 impl Team {
-    /// A team that plays 50 rounds by the paper's text.
+    /// A team of 50 rounds by the paper's text.
     pub(super) fn of_text(landscape: Landscape, graph: GraphSpec, n_agents: u32) -> Self {
         Self { landscape, graph, n_agents, n_rounds: 50, setting: Setting::Text }
     }
@@ -109,7 +110,8 @@ impl Team {
         Ok(self.graph.build(self.n_agents, &mut stream)?)
     }
 
-    /// Runs the team; equal seeds give equal initial points and noise in every arm. None if it was interrupted.
+    /// Runs the team; equal seeds give equal initial points and noise in every arm. `None` if
+    /// interrupted.
     pub(super) fn run(
         &self,
         arm: Arm,
@@ -167,7 +169,7 @@ impl Team {
         let (low, high) = self.landscape.bounds[0];
         let query = match self.setting {
             Setting::Text => Query::Sample,
-            // Both boxes are squares.
+            // Both domains are squares.
             Setting::Authors => Query::IndependentDraws(IndependentDraws {
                 n_per_dim: GRID,
                 radius: self.landscape.radius / (high - low),
@@ -257,7 +259,7 @@ mod tests {
         }
         assert_ne!(team, regret(Arm::Ts, Setting::Text, 3));
         assert_ne!(team, regret(Arm::Placebo, Setting::Text, 3));
-        // Alone, there is nobody to hear from.
+        // A single agent has no neighbours.
         assert_eq!(regret(Arm::Dts, Setting::Text, 1), regret(Arm::Ts, Setting::Text, 1));
     }
 

@@ -1,4 +1,4 @@
-//! The arms: TS, FTS and its rivals, each by the number of shared features.
+//! The arms: TS, FTS and its rivals, each with its number of shared features.
 
 use std::sync::Arc;
 
@@ -24,18 +24,19 @@ use super::super::landmine_fields::{DIM, FEATURE_COUNTS};
 pub(super) const PAPER: &str = "paper's setting";
 pub(super) const TRANSFER: &str = "a setting that can transfer";
 
-/// M of arms that are not compared by it.
+/// M of arms that are not compared by M.
 pub(super) const USUAL_FEATURES: usize = 100;
 
-/// Evaluations of DIRECT for RGPE and TAF in the paper's setting. The authors take 20,000, ten times as many.
+/// Number of evaluations of DIRECT for RGPE and TAF in the paper's setting. The authors use 20,000,
+/// ten times as many.
 pub(super) const DIRECT_EVALUATIONS: usize = 2_000;
 
 /// σ² of the paper's messages and models.
 const PAPER_NOISE: f64 = 1e-6;
-/// Smallest σ² where it is that of the sender's own model.
+/// Smallest σ² if it comes from the sender's own model.
 const NOISE_FLOOR: f64 = 1e-4;
 
-/// The rule by which an arm chooses its queries.
+/// The strategy of an arm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rule {
     Ts,
@@ -49,11 +50,11 @@ pub(super) enum Rule {
 /// The form of a rival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
-    /// As its own paper has it.
+    /// As in the rival's own paper.
     Paper,
-    /// As the authors of FTS run it.
+    /// As in the runs of the authors of FTS.
     Authors,
-    /// The paper's, with models of outputs that were shuffled among their inputs.
+    /// The paper's form, with models of outputs that were shuffled among their inputs.
     Placebo,
 }
 
@@ -92,7 +93,7 @@ pub(super) fn arms() -> Vec<Arm> {
 }
 
 impl Arm {
-    /// Numbers that each of the other agents sends once; none in TS.
+    /// Number of values that each of the other agents sends once; `None` for TS.
     pub(super) fn message_floats(&self) -> Option<usize> {
         let m = self.n_features;
         match self.rule {
@@ -103,7 +104,7 @@ impl Arm {
         }
     }
 
-    /// Returns the arms that this one must be better than to count as a gain.
+    /// Returns the controls that this arm must beat to count as a gain.
     pub(super) fn controls(&self) -> Vec<&'static str> {
         match self.rule {
             Rule::Fts => vec!["ts", "fts placebo"],
@@ -115,7 +116,7 @@ impl Arm {
     }
 }
 
-/// The observations that another agent has of its own objective.
+/// Another agent's observations of its own objective.
 #[derive(Clone, Debug)]
 pub(super) struct Contributor {
     pub(super) id: u32,
@@ -126,7 +127,7 @@ pub(super) struct Contributor {
 }
 
 impl Contributor {
-    /// With the noise variance that a model of its observations finds.
+    /// Creates a contributor with the noise variance fitted to its observations.
     pub(super) fn new(
         id: u32,
         name: String,
@@ -144,13 +145,13 @@ impl Contributor {
         })
     }
 
-    /// Its observations; with a stream, outputs are shuffled among the inputs.
+    /// The observations; with a seed, outputs are shuffled among the inputs.
     fn task(&self, shuffled: Option<&Seed>) -> MetaTask {
         let inputs = self.observed.iter().map(|observation| &observation.unit);
         let mut outputs: Vec<f64> = self
             .observed
             .iter()
-            .map(|observation| observation.value.unwrap_or(f64::NAN)) // left out by the model
+            .map(|observation| observation.value.unwrap_or(f64::NAN)) // ignored by the model
             .collect();
         if let Some(seed) = shuffled {
             let mut stream = seed.stream(Purpose::Placebo, u64::from(self.id), 0);
@@ -161,7 +162,7 @@ impl Contributor {
 }
 
 impl Arm {
-    /// The target's strategy with what the others sent, made with the shared features `map`.
+    /// The target's strategy with the others' messages, made with the shared features `map`.
     pub(super) fn strategy(
         &self,
         domain: Domain,
@@ -224,7 +225,7 @@ impl Arm {
         }
     }
 
-    /// Settings of an agent that only sends: σ² is given, so that its own model needs no fit.
+    /// Settings of an agent that only sends: σ² is given, so its own model needs no fit.
     fn senders(&self, settings: &FtsSettings, other: &Contributor) -> FtsSettings {
         let mut settings = settings.clone();
         let given = settings.own.surrogate.initial().clone();
@@ -240,7 +241,7 @@ impl Arm {
         if self.configuration == PAPER { PAPER_NOISE } else { other.noise_variance }
     }
 
-    /// Returns the models that RGPE and TAF receive, by way of the numbers that would be sent.
+    /// Returns the models for RGPE and TAF, converted to the sent numbers and back.
     fn models(
         &self,
         map: &Arc<FeatureMap>,
@@ -264,7 +265,8 @@ impl Arm {
         Ok(models)
     }
 
-    /// DIRECT in the paper's setting; a random draw a point leaves nothing else in the other, too.
+    /// DIRECT in the paper's setting. In the other one, a random draw per point permits no other
+    /// search either.
     fn maximizer(&self) -> Maximizer {
         let direct = matches!(self.rule, Rule::Rgpe(Form::Authors) | Rule::Taf(Form::Authors));
         if self.configuration == PAPER || direct {
@@ -280,7 +282,7 @@ impl Arm {
         })
     }
 
-    /// The own model of RGPE and TAF, and their search.
+    /// Settings of RGPE's and TAF's own model, and their search.
     fn ensemble(&self, own: ThompsonSettings) -> EnsembleSettings {
         let ThompsonSettings { surrogate, repeats, .. } = own;
         EnsembleSettings { surrogate, maximizer: self.maximizer(), repeats }
@@ -299,7 +301,8 @@ mod tests {
         Seed::new(9).stream(Purpose::Test, n, 0)
     }
 
-    /// Every arm gives a query with what others sent, and what they send has the length that the figure says.
+    /// Every arm proposes a query with the others' messages, and their length equals that in the
+    /// figure.
     #[test]
     fn every_arm_chooses_a_query() {
         let unit = ParameterSpec::float(0.0, 1.0);

@@ -1,4 +1,5 @@
-//! FTS section 5.2, Fig. 2a, 3a, 3d and 5: FTS beside RGPE and TAF, which are sent whole models of the other agents.
+//! FTS section 5.2, Fig. 2a, 3a, 3d and 5: FTS against RGPE and TAF, which receive whole models of
+//! the other agents.
 
 mod arms;
 mod notes;
@@ -11,8 +12,8 @@ use std::sync::atomic::AtomicBool;
 use anyhow::Context;
 use fedbo_gp::FeatureMap;
 use fedbo_objective::Objective;
-use fedbo_problems::{N_FIELDS, Problem};
 use fedbo_report::{Clusters, FigureSpec, Metric, PanelBy, Reference, SummaryRequest};
+use fedbo_research_problems::{N_FIELDS, Problem};
 use fedbo_strategies::Domain;
 use fedbo_streams::{Purpose, Seed};
 
@@ -26,12 +27,12 @@ use super::{Call, ExperimentResult};
 use fedbo_runner::Decoder;
 use fedbo_runner::RowLabels;
 
-/// The data that all arms share.
+/// Data shared by all arms.
 struct Setup {
     fields: Fields,
     /// The authors' observations of every field.
     recorded: Vec<Contributor>,
-    /// The observations of every field that it made on its own, by run.
+    /// The observations from every field's own tuning, by run.
     past: BTreeMap<u32, Vec<Contributor>>,
 }
 
@@ -102,7 +103,7 @@ pub(super) fn run(call: Call<'_>) -> anyhow::Result<ExperimentResult> {
     Ok(ExperimentResult { notes, ..concluded })
 }
 
-/// TS of every field on its own, one history a run, which serves all targets.
+/// Runs TS of every field on its own, one history per run, which serves all targets.
 fn past(
     fields: &Fields,
     runs: u32,

@@ -1,20 +1,23 @@
-//! Tables and the picture of the experiment: performance against message length and run time, ours beside the authors'.
+//! Tables and the picture of the experiment: performance against message length and run time, with
+//! the authors' values.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::Context;
-use fedbo_problems::data_sets::{FTS_CURVES, FTS_SUMMARY, FTS_TARGETS, figures, without_figures};
 use fedbo_report::{
     ArmRef, Estimate, Row, Scale, Summary, TradeoffPanel, TradeoffPoint, TradeoffSeries,
     TradeoffSpec,
+};
+use fedbo_research_problems::data_sets::{
+    FTS_CURVES, FTS_SUMMARY, FTS_TARGETS, figures, without_figures,
 };
 
 use super::super::landmine_fields::N_TARGETS;
 use super::super::markdown::MarkdownTable;
 use super::arms::{Arm, DIRECT_EVALUATIONS, Form, PAPER, Rule, TRANSFER, USUAL_FEATURES};
 
-/// A line of the authors' summary (their Fig. 2a).
+/// A row of the authors' summary (their Fig. 2a).
 #[derive(serde::Deserialize)]
 struct AuthorsResult {
     method: String,
@@ -39,7 +42,7 @@ struct AuthorsCurve {
     best: f64,
 }
 
-/// An end of the authors' runs with one target (their Fig. 5).
+/// A final value of the authors' runs with one target (their Fig. 5).
 #[derive(serde::Deserialize)]
 struct AuthorsTarget {
     method: String,
@@ -70,7 +73,7 @@ impl Authors {
         })
     }
 
-    /// The remarks on figures that the data folder lacks.
+    /// Remarks on missing files with the authors' figures.
     pub(super) fn missing(&self) -> Vec<String> {
         let files = [
             (self.ends.is_empty(), FTS_SUMMARY),
@@ -105,7 +108,8 @@ fn written(estimate: Option<Estimate>) -> String {
     )
 }
 
-/// Fig. 2a: every arm's best AUC beside what each agent sends, in both settings, and the authors' in the paper's.
+/// Fig. 2a: every arm's best AUC and the length of each agent's message, in both settings, and the
+/// authors' in the paper's.
 pub(super) fn by_message_length(authors: &Authors, arms: &[Arm], summary: &Summary) -> Vec<String> {
     let authors = &authors.ends;
     let mut table = MarkdownTable::new(
@@ -162,10 +166,10 @@ pub(super) fn by_message_length(authors: &Authors, arms: &[Arm], summary: &Summa
     ]
 }
 
-/// Queries at which run times are compared.
+/// Numbers of queries at which run times are compared.
 const CHECKPOINTS: [u32; 4] = [5, 10, 20, 50];
 
-/// The arms whose run times are compared.
+/// The arms in the comparison of run times.
 const OF_RUN_TIME: [&str; 6] =
     ["ts", "fts M=100", "rgpe M=100", "taf M=100", "rgpe authors", "taf authors"];
 
@@ -204,7 +208,7 @@ pub(super) fn by_run_time(authors: &Authors, rows: &[Row]) -> Vec<String> {
     ]
 }
 
-/// Fig. 5: the same of the other five targets, after the last query, beside the authors' own runs.
+/// Fig. 5: the same for the other five targets, after the last query, with the authors' own runs.
 pub(super) fn by_target(authors: &Authors, rows: &[Row]) -> String {
     let title = "Fig. 5: best AUC after 50 queries by target, M = 100 (mean over runs), and the seconds spent on 50 decisions (mean \
                  over targets 1 to 5)";
@@ -265,7 +269,7 @@ fn course(rows: &[Row], configuration: &str, arm: &str, field: usize) -> BTreeMa
     means.collect()
 }
 
-/// Fig. 2a as a picture, and beside it the same ends against the seconds spent on decisions.
+/// Fig. 2a as a picture, with the same final values against the seconds spent on decisions.
 pub(super) fn tradeoff(arms: &[Arm], rows: &[Row]) -> TradeoffSpec {
     let panels = [PAPER, TRANSFER].into_iter().flat_map(|configuration| {
         [
@@ -306,7 +310,7 @@ fn cost_in_seconds(arm: &Arm, rows: &[Row]) -> Option<f64> {
     Some(of_arm().map(|row| row.ask_seconds).sum::<f64>() / f64::from(n))
 }
 
-/// Arms of one method in one form, and what the legend calls them.
+/// Arms of one method in one form, with their names in the legend.
 const SERIES: [(&str, Rule); 5] = [
     ("fts", Rule::Fts),
     ("rgpe", Rule::Rgpe(Form::Paper)),

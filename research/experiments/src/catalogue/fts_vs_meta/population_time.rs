@@ -1,4 +1,5 @@
-//! FTS Fig. 3d: how long a query takes by the number of other agents, on functions drawn from a Gaussian process.
+//! FTS Fig. 3d: the time of a query by the number of other agents, on functions drawn from a
+//! Gaussian process.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -19,12 +20,12 @@ use super::super::markdown::MarkdownTable;
 use super::super::{Call, RunOptions};
 use super::arms::{Arm, Contributor, Form, Rule, TRANSFER, USUAL_FEATURES};
 
-/// N, the other agents.
+/// N, the number of other agents.
 const N_AGENTS: [u32; 7] = [5, 10, 20, 50, 100, 200, 500];
-/// Observations of every other agent, and of the target before the first query.
+/// Numbers of observations of every other agent, and of the target before the first query.
 const N_OBSERVED: usize = 50;
 const N_OWN: usize = 20;
-/// Queries that are timed.
+/// Number of timed queries.
 const N_QUERIES: u32 = 5;
 /// Standard deviation of the noise, and length scale of the functions.
 const NOISE_STD: f64 = 0.05;
@@ -32,11 +33,11 @@ const LENGTHSCALE: f64 = 0.3;
 /// Subfolder of the picture.
 const FOLDER: &str = "run-time";
 
-/// Seconds a query of each rule by the number of agents, one after the other on this thread: a table, and a picture in a
-/// subfolder. Nothing if it was stopped.
+/// Measures the seconds per query of each rule by the number of agents, sequentially on this
+/// thread: a table, and a picture in a subfolder. Returns nothing if stopped.
 ///
 /// # Errors
-/// If a strategy cannot go on or the picture cannot be written.
+/// If a strategy cannot continue or the picture cannot be written.
 pub(super) fn run_times(call: Call<'_>) -> anyhow::Result<Vec<String>> {
     let rules =
         [("fts", Rule::Fts), ("rgpe", Rule::Rgpe(Form::Paper)), ("taf", Rule::Taf(Form::Paper))];
@@ -86,7 +87,8 @@ fn arm_name(rule: &str, n_agents: u32) -> String {
     format!("{rule} N={n_agents}")
 }
 
-/// One row a query, whose value is the seconds that it took; the next of `own` is told after each.
+/// One row per query, with its duration in seconds as the value; the next of `own` is told after
+/// each query.
 fn timed(
     strategy: &mut dyn Strategy,
     arm: &str,
@@ -118,7 +120,7 @@ fn timed(
     Ok(rows)
 }
 
-/// Observations of a function of its own at random points.
+/// Observations of the agent's own function at random points.
 fn observations(agent: u64, n: usize, seed: &Seed) -> anyhow::Result<Vec<Observation>> {
     let kernel = Kernel::isotropic(Family::SquaredExponential, DIM, LENGTHSCALE, 1.0)?;
     let prior = Posterior::new(kernel, 0.0, Points::new(DIM), Vec::new())?;
@@ -140,7 +142,7 @@ fn square() -> anyhow::Result<Domain> {
     Ok(Domain::Space(Space::from_specs([("a", &unit), ("b", &unit)])?))
 }
 
-/// Mean milliseconds a query.
+/// Mean milliseconds per query.
 fn table(rows: &[Row], rules: &[&str]) -> Vec<String> {
     let title = format!(
         "milliseconds a query by the number of other agents (M = {USUAL_FEATURES}, {N_OBSERVED} observations each, mean of \

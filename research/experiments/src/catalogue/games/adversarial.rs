@@ -11,8 +11,8 @@ use fedbo_games::{
     Search,
 };
 use fedbo_optim::{MultiStart, Points};
-use fedbo_problems::ImageAttack;
 use fedbo_report::{Clusters, Metric};
+use fedbo_research_problems::ImageAttack;
 use fedbo_streams::Seed;
 
 use self::bo_attacker::Search as AttackSearch;
@@ -21,26 +21,27 @@ use super::play::Match;
 use super::{Configuration, GameProblem, PartPicture, Plan, Played, Shown};
 use crate::catalogue::{Call, ExperimentResult};
 
-/// Images of a configuration.
+/// Number of images of a configuration.
 const N_IMAGES: u32 = 10;
-/// Rounds after the initial ones.
+/// Number of rounds after the initial ones.
 const N_ROUNDS: usize = 150;
-/// Random rounds before.
+/// Number of initial random rounds.
 const N_INITIAL: usize = 5;
-/// Draws of an expectation in a square (thesis E.6.2.1c).
+/// Number of draws of an expectation on the square (thesis E.6.2.1c).
 const N_SAMPLES: usize = 500;
-/// Ticks of each of an action's two numbers where actions are finitely many: 121 actions, which the thesis leaves open.
+/// Number of values of each of an action's two coordinates on the grid: 121 actions. The thesis
+/// does not give the number.
 const N_TICKS: usize = 11;
-/// Random pairs of actions that tell how often attacks on an image succeed.
+/// Number of random pairs of actions that estimate the success rate of attacks on an image.
 const N_PAIRS: usize = 400;
-/// Random actions of each side that tell whether an image is contested.
+/// Number of random actions of each side that determine whether an image is contested.
 const N_TRIED: usize = 50;
-/// Attacks that succeed in this share of random pairs are about as hard as defences.
+/// Range of the success rate in random pairs for which attacks are about as hard as defences.
 const COMPARABLE: [f64; 2] = [0.2, 0.8];
-/// Draws that are compared in the manner of Fig. E.8, and the exact expectation.
+/// Numbers of draws compared as in Fig. E.8, with the exact expectation.
 const SAMPLES: [usize; 4] = [20, 200, 500, 1000];
 
-/// Levels of attacker and defender (Table 8.1), and whether expectations are those of R2-B2-Lite.
+/// Levels of attacker and defender (Table 8.1); true if expectations are those of R2-B2-Lite.
 const LEVELS: [(&[usize], bool); 7] = [
     (&[0, 0], false),
     (&[1, 0], false),
@@ -51,7 +52,7 @@ const LEVELS: [(&[usize], bool); 7] = [
     (&[1, 2], false),
 ];
 
-/// The claims of the thesis on Table 8.1: in the first arm there are more successes than in the second.
+/// The claims of the thesis on Table 8.1: the first arm has more successes than the second.
 const CLAIMS: [(&str, &str); 8] = [
     ("1 v 0", "0 v 0"),
     ("1 v 0 lite", "0 v 0"),
@@ -63,7 +64,7 @@ const CLAIMS: [(&str, &str); 8] = [
     ("0 v 0", "1 v 2"),
 ];
 
-/// The measure: how many attacks succeeded after the initial rounds.
+/// The measure: number of successful attacks after the initial rounds.
 const SUCCESSES: &str = "successes";
 
 const RANDOM: &str = "random search";
@@ -76,7 +77,7 @@ const SAMPLED: &str = "number of draws";
 const UNDEFENDED: &str = "attack by Bayesian optimization, no defender";
 const DEFENDED: &str = "attack by Bayesian optimization";
 
-/// Table 8.1 and its relatives.
+/// Table 8.1 and related experiments.
 pub(in crate::catalogue) fn run(call: Call<'_>) -> anyhow::Result<ExperimentResult> {
     let problem = ImageAttack::new(ImageAttack::N_CODE, ImageAttack::MAX_CHANGE)?;
     let picture = |file, title: &str, experiments: &[&str]| PartPicture {
@@ -118,7 +119,7 @@ pub(in crate::catalogue) fn run(call: Call<'_>) -> anyhow::Result<ExperimentResu
 
 fn configurations(problem: &Arc<ImageAttack>) -> anyhow::Result<Vec<Configuration>> {
     let all = 0..problem.n_images();
-    let seed = Seed::new(0); // of the rules: they choose the same images in every run of the experiment
+    let seed = Seed::new(0); // of the rules: all runs use the same images
     let is_comparable = |image: usize| -> anyhow::Result<bool> {
         let share = problem.success_share(image, N_PAIRS, seed)?;
         Ok((COMPARABLE[0]..=COMPARABLE[1]).contains(&share))
@@ -145,7 +146,7 @@ fn configurations(problem: &Arc<ImageAttack>) -> anyhow::Result<Vec<Configuratio
     ])
 }
 
-/// The first images for which something holds.
+/// The first images that satisfy a condition.
 fn first(
     images: impl Iterator<Item = usize>,
     holds: impl Fn(usize) -> anyhow::Result<bool>,
@@ -165,9 +166,9 @@ fn first(
 /// The set of the players' actions.
 #[derive(Clone, Copy)]
 enum Actions {
-    /// All of `[0,1]²`.
+    /// The whole square `[0,1]²`.
     Square,
-    /// [`N_TICKS`]² of its points, so that expectations are exact.
+    /// A grid of [`N_TICKS`]² points, so that expectations are exact.
     Grid,
 }
 
@@ -192,11 +193,12 @@ impl Actions {
     }
 }
 
-/// The models and the strategies at level 0 of both players.
+/// The models and the level-0 strategies of both players.
 #[derive(Clone, Copy)]
 enum Model {
-    /// [`PlayerSettings::for_game`] with random search at level 0, and a search with half the points: the expectation over 500 draws makes
-    /// each one dear, and 150 draws with the whole search were not better (112.1 ± 4.0 and 110.6 ± 3.4 successes of 1 v 0).
+    /// [`PlayerSettings::for_game`] with random search at level 0, and a search with half the
+    /// points. The expectation over 500 draws makes each point expensive, and 150 draws with the
+    /// full search were not better (112.1 ± 4.0 and 110.6 ± 3.4 successes of 1 v 0).
     Own,
     /// The same with GP-MW at level 0; on a grid.
     GpMw,
@@ -256,7 +258,8 @@ fn sampled(problem: &Arc<ImageAttack>, images: &[usize]) -> anyhow::Result<Confi
     Ok(Configuration { arms, ..without_arms(SAMPLED, problem, images, Actions::Grid, pairs)? })
 }
 
-/// Attackers that search by Bayesian optimization on a grid, without a defender, or against one at level 0 or 1 (Fig. E.10).
+/// Attackers that use Bayesian optimization on a grid, without a defender, or against one at level
+/// 0 or 1 (Fig. E.10).
 fn searched(
     name: &str,
     problem: &Arc<ImageAttack>,
@@ -266,7 +269,7 @@ fn searched(
     let ActionSet::Finite(points) = actions.set() else {
         anyhow::bail!("a grid of finitely many actions");
     };
-    // Without a defender that player still moves, to no effect.
+    // Without a defender this player still moves, without effect.
     let defenders: &[usize] = if name == UNDEFENDED { &[0] } else { &[0, 1] };
     let (mut arms, mut pairs) = (Vec::new(), Vec::new());
     for search in AttackSearch::ALL {
@@ -309,7 +312,7 @@ fn without_arms(
     })
 }
 
-/// The games about these images.
+/// The games on these images.
 fn arenas(
     problem: &Arc<ImageAttack>,
     images: &[usize],
@@ -328,7 +331,7 @@ fn arenas(
     Ok(arenas)
 }
 
-/// Counts the attacks that succeeded.
+/// Counts the successful attacks.
 fn successes(played: &Match<'_>) -> anyhow::Result<Vec<(&'static str, f64)>> {
     let succeeded =
         |(_, played): &(_, &Played)| played.cells.last().is_some_and(|cell| cell == "1");
@@ -336,7 +339,7 @@ fn successes(played: &Match<'_>) -> anyhow::Result<Vec<(&'static str, f64)>> {
     Ok(vec![(SUCCESSES, n as f64)])
 }
 
-/// The game about one image.
+/// The game on one image.
 struct Image {
     problem: Arc<ImageAttack>,
     image: usize,
@@ -373,9 +376,9 @@ mod tests {
     use super::super::outcome::{over_games, paired};
     use super::*;
 
-    /// The result of the thesis in Table 8.1, on ten images with one start: the player who reasons one level higher
-    /// than the other wins more attacks, or suffers fewer, than at level 0, by more than two standard errors; payoffs
-    /// sum to 1.
+    /// The result of the thesis in Table 8.1, on ten images with one start. The player one level
+    /// above the other wins more attacks, or suffers fewer, than at level 0, by more than two
+    /// standard errors. Payoffs sum to 1.
     #[test]
     fn one_level_above_the_other_pays_for_attackers_and_defenders() {
         let problem = ImageAttack::new(ImageAttack::N_CODE, ImageAttack::MAX_CHANGE).unwrap();
@@ -402,7 +405,7 @@ mod tests {
         }
     }
 
-    /// Images are chosen by the rules, all different, before anything is played.
+    /// Images are chosen by the rules, without repetition, before any game is played.
     #[test]
     fn images_are_the_first_that_the_rules_allow() {
         let holds = |image: usize| Ok(image % 3 == 1);

@@ -3,19 +3,19 @@
 use fedbo_games::{Expectation, Game, GameError, Level0Strategy, PlayerSettings, Reasoner};
 use fedbo_streams::Seed;
 
-/// Makes the players of a game from it and the seed of the run.
+/// Creates the players of a game from the game and the seed of the run.
 type PlayerFactory = dyn Fn(&Game, Seed) -> Result<Vec<Reasoner>, GameError> + Send + Sync;
 
-/// A way to fill the seats of a game.
+/// An assignment of players to a game.
 pub(super) struct Arm {
-    /// Levels in the order of players, as "2 v 1".
+    /// Levels in the order of players, for example "2 v 1".
     pub(super) name: String,
-    /// One reasoner a player.
+    /// One reasoner per player.
     pub(super) seats: Box<PlayerFactory>,
 }
 
 impl Arm {
-    /// Any players.
+    /// An arm with any players.
     pub(super) fn new(
         name: impl Into<String>,
         seats: impl Fn(&Game) -> Result<Vec<Reasoner>, GameError> + Send + Sync + 'static,
@@ -23,7 +23,7 @@ impl Arm {
         Self::seeded(name, move |game, _| seats(game))
     }
 
-    /// Any players, who may differ from run to run.
+    /// An arm with any players, which may differ between runs.
     pub(super) fn seeded(
         name: impl Into<String>,
         seats: impl Fn(&Game, Seed) -> Result<Vec<Reasoner>, GameError> + Send + Sync + 'static,
@@ -31,7 +31,7 @@ impl Arm {
         Self { name: name.into(), seats: Box::new(seats) }
     }
 
-    /// Players at these levels ([`seats`]); its name is [`arm_name`].
+    /// An arm with players at these levels ([`seats`]); its name is [`arm_name`].
     pub(super) fn levels(
         levels: &'static [usize],
         expectation: Expectation,
@@ -40,7 +40,7 @@ impl Arm {
         Self::seeded_levels(levels, expectation, move |game, _| basics(game))
     }
 
-    /// The same, with what players bring differing from run to run.
+    /// The same with player settings that differ between runs.
     pub(super) fn seeded_levels(
         levels: &'static [usize],
         expectation: Expectation,
@@ -50,7 +50,7 @@ impl Arm {
         Self::seeded(name, move |game, seed| seats(levels, expectation, &basics(game, seed)))
     }
 
-    /// The first player acts uniformly at random, the others are at level 0: a control.
+    /// A control: the first player acts uniformly at random, the others are at level 0.
     pub(super) fn uniform(
         basics: impl Fn(&Game) -> Vec<PlayerSettings> + Send + Sync + 'static,
     ) -> Self {
@@ -67,7 +67,7 @@ impl Arm {
 /// The name of [`Arm::uniform`] for two players.
 pub(super) const UNIFORM: &str = "uniform v 0";
 
-/// As in the thesis's legends: "2 v 1", "1 v 0 lite".
+/// The name as in the thesis's legends: "2 v 1", "1 v 0 lite".
 pub(super) fn arm_name(levels: &[usize], expectation: Expectation) -> String {
     let levels: Vec<String> = levels.iter().map(ToString::to_string).collect();
     let lite = match expectation {
@@ -77,10 +77,12 @@ pub(super) fn arm_name(levels: &[usize], expectation: Expectation) -> String {
     levels.join(" v ") + lite
 }
 
-/// Reasoners at these levels. One at level k believes of the others what is true as far as a level allows: one at a higher level
-/// than k − 1 is believed to be at k − 1. Where nobody is at k − 1 or above, all are believed to be.
+/// Creates reasoners at these levels. A reasoner at level k has true beliefs as far as its level
+/// allows: it believes that a player above level k − 1 is at k − 1. If no other player is at k − 1
+/// or above, it believes that all are at k − 1.
 ///
-/// So in "2 v 1 v 0" the first knows both, in "2 v 0" it is wrong, and in "1 v 2" the first is.
+/// So in "2 v 1 v 0" the first player is right about both, in "2 v 0" it is wrong, and in "1 v 2"
+/// the first is wrong.
 ///
 /// # Errors
 /// If there are too many beliefs.
@@ -109,7 +111,7 @@ mod tests {
 
     use super::*;
 
-    /// Levels that player `player` believes of the others, in their order.
+    /// Levels of the others in the beliefs of player `player`, in their order.
     fn believed(seats: &[Reasoner], player: usize) -> Vec<usize> {
         match &seats[player].reasoning {
             Reasoning::Level0 => Vec::new(),

@@ -1,7 +1,8 @@
-//! Repeated games (thesis chapter 8): players who reason at different levels, round by round.
+//! Repeated games (thesis chapter 8): players that reason at different levels, round by round.
 //!
-//! A [`Plan`] is a declared experiment, a [`Configuration`] a kind of game with its [`Arm`]s, an [`GameProblem`] one game. A [`Match`] is one
-//! run of one arm; [`Outcome`] is what all of them left.
+//! A [`Plan`] is a declared experiment, a [`Configuration`] a kind of game with its [`Arm`]s, a
+//! [`GameProblem`] one game. A [`Match`] is one run of one arm; [`Outcome`] holds the results of
+//! all matches.
 
 pub(super) mod adversarial;
 mod arms;
@@ -27,24 +28,25 @@ use super::{Call, ExperimentResult, RunOptions};
 use fedbo_runner::Ended;
 use fedbo_runner::RowLabels;
 
-/// One game, whose payoffs the experiment knows.
+/// One game with payoffs that the experiment knows.
 trait GameProblem: Send + Sync {
     /// Action sets and initial rounds.
     fn game(&self) -> &Game;
 
-    /// Returns the payoffs of the players for their actions in a round. Chance depends on `seed`, that of the run, and
-    /// on the round alone, never on the arm: so arms are compared under the same luck.
+    /// Returns the payoffs of the players for their actions in a round. Randomness depends only on
+    /// `seed`, the seed of the run, and on the round, never on the arm: so arms are compared under
+    /// the same random draws.
     ///
     /// # Errors
     /// If there are no payoffs for these actions.
     fn play(&self, actions: &[Action], seed: Seed, round: usize) -> anyhow::Result<Played>;
 
-    /// The largest payoff that a player can get, where it is known: regret is the distance from it.
+    /// A player's largest possible payoff, if known; regret is the distance from it.
     fn largest(&self, _player: usize) -> Option<f64> {
         None
     }
 
-    /// A player's payoffs for all joint actions, where they are a table.
+    /// A player's payoffs for all joint actions, if they are a table.
     fn table(&self, _player: usize) -> Option<&PayoffTable> {
         None
     }
@@ -53,72 +55,73 @@ trait GameProblem: Send + Sync {
 /// The outcome of a round.
 #[derive(Clone, Debug)]
 struct Played {
-    /// The payoffs that the players are told, one entry a player, with noise.
+    /// The payoffs that the players are told, one entry per player, with noise.
     observed: Vec<Option<f64>>,
-    /// The payoffs without noise, or the best that is known of them: the column `value`.
+    /// The payoffs without noise, or the best known estimate: the column `value`.
     payoffs: Vec<f64>,
     /// The cells of further columns, in the order of the plan's `columns`.
     cells: Vec<String>,
 }
 
-/// A player whose payoffs are rows of results.
+/// A player with payoffs in the rows of results.
 #[derive(Clone, Debug)]
 struct Shown {
-    /// The `experiment` column. Where a configuration shows several players, each has one of its own, for arms are summarised by it.
+    /// The `experiment` column. If a configuration shows several players, each has its own, because
+    /// arms are summarised by this column.
     experiment: String,
     /// The `agent` column.
     agent: String,
-    /// Its number, from 0.
+    /// Number of the player, from 0.
     player: usize,
-    /// Pairs (arm, control) of which differences are taken.
+    /// Pairs (arm, control) for differences.
     pairs: Vec<(String, String)>,
 }
 
-/// A kind of game with the arms that play it.
+/// A kind of game with its arms.
 struct Configuration {
-    /// Its name in notes; the `experiment` column is that of [`Shown`].
+    /// Name in notes; the `experiment` column is that of [`Shown`].
     name: String,
-    /// Run r plays in number r modulo their number, so that r divided by it is the start.
+    /// Run r plays arena r modulo their number; the quotient is the index of the start.
     arenas: Vec<Box<dyn GameProblem>>,
-    /// Rounds after the initial ones.
+    /// Number of rounds after the initial ones.
     n_rounds: usize,
     /// The arms that play.
     arms: Vec<Arm>,
-    /// The players whose payoffs are shown.
+    /// The players with shown payoffs.
     shown: Vec<Shown>,
-    /// Further numbers of a whole match, by name; they are in [`Outcome`].
+    /// Further numbers of a whole match, by name, stored in [`Outcome`].
     measure: Option<Measure>,
 }
 
 /// A measurement at the end of a match.
 type Measure = Box<dyn Fn(&Match<'_>) -> anyhow::Result<Vec<(&'static str, f64)>> + Send + Sync>;
 
-/// A function that makes the notes beside the tables from all that was played.
+/// Creates the notes on the tables from all matches.
 type Notes = Box<dyn Fn(&[Configuration], &Outcome) -> Vec<String>>;
 
-/// A picture of some configurations, beside that of all of them.
+/// An additional picture of some configurations.
 struct PartPicture {
-    /// Its files are `FILE.svg` and `FILE.png`.
+    /// Base name of its files `FILE.svg` and `FILE.png`.
     file: &'static str,
-    /// Above it.
+    /// Title above it.
     title: String,
-    /// The values of the column `experiment`, one panel each, in the order of the file.
+    /// Values of the column `experiment`, one panel each, in the order of the file.
     experiments: Vec<String>,
-    /// The arms that are shown; all if empty.
+    /// The shown arms; all if empty.
     arms: Vec<String>,
 }
 
 /// A declared experiment with games.
 struct Plan {
-    /// Its name on the command line.
+    /// Name on the command line.
     name: &'static str,
-    /// Above the picture.
+    /// Title above the picture.
     title: String,
-    /// Of the picture's vertical axis.
+    /// Label of the picture's vertical axis.
     y_label: String,
-    /// [`Metric::MeanRegret`] where the largest payoff is known, else [`Metric::Mean`].
+    /// [`Metric::MeanRegret`] if the largest payoff is known, otherwise [`Metric::Mean`].
     metric: Metric,
-    /// Rounds after which arms are compared besides the last.
+    /// Rounds after which arms are compared, in addition to the last.
     checkpoints: Vec<i64>,
     /// The units that count as one value in standard errors.
     clusters: Clusters,
@@ -128,7 +131,7 @@ struct Plan {
     configurations: Vec<Configuration>,
     /// Further pictures.
     pictures: Vec<PartPicture>,
-    /// The notes beside the tables of a run that came to its end.
+    /// Notes on the tables of a complete run.
     notes: Notes,
 }
 

@@ -1,27 +1,27 @@
-//! The record of all matches of an experiment, for the tables beside the summary.
+//! The results of all matches of an experiment, for the tables of the summary.
 
 use std::collections::BTreeMap;
 
 use fedbo_report::{Estimate, LEVEL, Metric, Row, holm, p_value_text};
 
-/// Numbers of one match by name.
+/// Values of one match by name.
 pub(super) type Measures = BTreeMap<&'static str, f64>;
 
-/// The column `experiment` and the arm.
+/// The column `experiment`, and the arm.
 type ArmKey = (String, String);
 
 /// Rows and measures of all matches.
 pub(super) struct Outcome {
     /// All rows, in the order of the file.
     pub(super) rows: Vec<Row>,
-    /// By configuration, arm and run.
+    /// Measures by configuration, arm and run.
     pub(super) measures: BTreeMap<(usize, usize, u32), Measures>,
-    /// The metric's number in rounds 1, 2, … of each run.
+    /// The metric's value in rounds 1, 2, … of each run.
     courses: BTreeMap<ArmKey, BTreeMap<u32, Vec<f64>>>,
 }
 
 impl Outcome {
-    /// Of all rows; of these the metric's number counts in rounds after the initial ones.
+    /// Collects all rows; the metric uses the rounds after the initial ones.
     pub(super) fn new(
         rows: Vec<Row>,
         metric: Metric,
@@ -48,7 +48,7 @@ impl Outcome {
         runs.iter().filter_map(mean).collect()
     }
 
-    /// A measure in each run of an arm: their places in the plan.
+    /// A measure in each run of an arm, by indices in the plan.
     pub(super) fn measure(
         &self,
         configuration: usize,
@@ -72,7 +72,7 @@ pub(super) fn over_runs(values: &BTreeMap<u32, f64>) -> Option<Estimate> {
     Estimate::of(&values)
 }
 
-/// Mean and standard error over games, of which runs r, r + n, … play one.
+/// Mean and standard error over games; runs r, r + n, … play the same game.
 pub(super) fn over_games(values: &BTreeMap<u32, f64>, n_games: u32) -> Option<Estimate> {
     let mut games: BTreeMap<u32, (f64, f64)> = BTreeMap::new();
     for (run, value) in values {
@@ -98,12 +98,12 @@ pub(super) fn shown(estimate: Option<Estimate>) -> String {
 
 /// All comparisons that the tables of an experiment show, judged together.
 pub(super) struct Comparisons {
-    /// The p-value of each by itself, and after Holm's correction over all.
+    /// p-values before and after Holm's correction over all comparisons.
     p_values: Vec<(f64, f64)>,
 }
 
 impl Comparisons {
-    /// Of the paired differences of all tables.
+    /// Collects the paired differences of all tables.
     pub(super) fn of(all: impl IntoIterator<Item = Option<Estimate>>) -> Self {
         let p_values: Vec<Option<f64>> =
             all.into_iter().map(|each| each.and_then(|found| found.p_value())).collect();
@@ -112,7 +112,8 @@ impl Comparisons {
         Self { p_values: both.filter_map(|(p, adjusted)| Some((p?, adjusted?))).collect() }
     }
 
-    /// "+0.012 ± 0.003 * (n 20, +0.006 to +0.018, p 0.012)": one of the paired differences, with a star where it counts.
+    /// "+0.012 ± 0.003 * (n 20, +0.006 to +0.018, p 0.012)": one of the paired differences, with a
+    /// star if it is significant.
     pub(super) fn shown(&self, estimate: Option<Estimate>, decimals: usize) -> String {
         let Some(found @ Estimate { mean, n, .. }) = estimate else {
             return "–".into();
@@ -130,7 +131,7 @@ impl Comparisons {
         text.replace('-', "−")
     }
 
-    /// The meaning of what stands in brackets, and of the star.
+    /// The meaning of the values in brackets, and of the star.
     pub(super) fn legend(&self) -> String {
         format!(
             "in brackets the number of values, Student's 95 % interval of each comparison by itself, and p after Holm's correction over all \
@@ -139,7 +140,7 @@ impl Comparisons {
         )
     }
 
-    /// The p-value after the correction: equal ones by themselves are equal after it.
+    /// The corrected p-value; equal p-values have equal corrections.
     fn adjusted(&self, estimate: Estimate) -> Option<f64> {
         let p = estimate.p_value()?;
         let found = self.p_values.iter().find(|(by_itself, _)| by_itself.total_cmp(&p).is_eq());
@@ -173,7 +174,7 @@ mod tests {
     fn means_differences_and_errors_are_those_by_hand() {
         let mut rows = Vec::new();
         for (run, regret) in [(0, 0.2), (1, 0.4), (2, 0.6)] {
-            rows.push(row("a", run, 0, 9.0)); // initial
+            rows.push(row("a", run, 0, 9.0)); // initial round
             rows.push(row("a", run, 1, regret));
             rows.push(row("a", run, 2, 3.0 * regret));
             rows.push(row("b", run, 1, 0.1));

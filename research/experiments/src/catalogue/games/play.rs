@@ -11,9 +11,9 @@ use super::arms::Arm;
 use super::{GameProblem, Played, Shown};
 use fedbo_runner::RowLabels;
 
-/// A game that was played to its end.
+/// A completely played game.
 pub(super) struct Match<'a> {
-    /// The arena in which it was played.
+    /// The arena of the match.
     pub(super) arena: &'a dyn GameProblem,
     /// All rounds, initial ones first.
     pub(super) history: History,
@@ -26,8 +26,8 @@ pub(super) struct Match<'a> {
 }
 
 impl<'a> Match<'a> {
-    /// Plays the initial rounds and `n_rounds` after them; none when it was stopped. Initial actions and luck depend on the seed
-    /// alone, so arms with the same seed share them.
+    /// Plays the initial rounds and `n_rounds` after them; `None` if stopped. Initial actions and
+    /// randomness depend on the seed alone, so arms with the same seed share them.
     ///
     /// # Errors
     /// If a player cannot decide, or there are no payoffs.
@@ -67,7 +67,7 @@ impl<'a> Match<'a> {
             let began = Instant::now();
             let mut stream = seed.stream(Purpose::Play, index, round as u64);
             actions.push(player.decide(&self.history, &mut stream)?.action);
-            // Microseconds: the file has as many rows as rounds.
+            // Microseconds are enough; the file has as many rows as rounds.
             seconds.push((began.elapsed().as_secs_f64() * 1e6).round() / 1e6);
         }
         let played = self.arena.play(&actions, seed, round)?;
@@ -89,7 +89,7 @@ impl<'a> Match<'a> {
         rounds.skip(self.game().n_initial())
     }
 
-    /// One row a round and player shown; initial rounds end at iteration 0.
+    /// One row per round and shown player; initial rounds end at iteration 0.
     pub(super) fn rows(&self, unit: &RowLabels, shown: &[Shown], columns: &[String]) -> Vec<Row> {
         let mut rows = Vec::with_capacity(shown.len() * self.played.len());
         for each in shown {

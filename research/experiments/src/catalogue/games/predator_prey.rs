@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use anyhow::Context as _;
 use fedbo_games::{Action, ActionSet, Expectation, Game, PlayerSettings, Reasoner, Search};
 use fedbo_optim::{LbfgsbOptions, MultiStart};
-use fedbo_problems::PredatorPrey;
 use fedbo_report::{Clusters, Metric};
+use fedbo_research_problems::PredatorPrey;
 use fedbo_streams::{Purpose, Seed};
 
 use super::super::markdown::MarkdownTable;
@@ -16,12 +16,12 @@ use super::play::Match;
 use super::{Configuration, GameProblem, PartPicture, Plan, Played, Shown};
 use crate::catalogue::{Call, ExperimentResult};
 
-/// Rounds after the initial ones.
+/// Number of rounds after the initial ones.
 const N_ROUNDS: usize = 150;
-/// Random rounds before.
+/// Number of initial random rounds.
 const N_INITIAL: usize = 5;
-/// Draws of an expectation over 36 or 38 dimensions. Of a prey at level 1 in ten games, 15, 60 and 240 draws gave payoffs of
-/// 0.887 ± 0.015, 0.877 ± 0.014 and 0.886 ± 0.011.
+/// Number of draws of an expectation over 36 or 38 dimensions. For a prey at level 1 in ten games,
+/// 15, 60 and 240 draws gave payoffs of 0.887 ± 0.015, 0.877 ± 0.014 and 0.886 ± 0.011.
 const N_SAMPLES: usize = 60;
 /// Numbers of the players.
 const PREDATOR: usize = 0;
@@ -29,10 +29,10 @@ const PREY: usize = 2;
 
 /// Levels of predator 1, predator 2 and prey in Fig. 8.5.
 const LEVELS: [&[usize]; 4] = [&[0, 0, 0], &[0, 0, 1], &[2, 0, 1], &[2, 2, 1]];
-/// Of these, the arms of the second configuration.
+/// Number of these arms in the second configuration.
 const N_FREE_ARMS: usize = 2;
-/// Both predators at level 2, each of whom believes the other to be at level 0; in "2 v 2 v 1" it is believed to be at level 1. The
-/// thesis leaves open which it is.
+/// Both predators at level 2, each with the belief that the other is at level 0; in "2 v 2 v 1" the
+/// believed level is 1. The thesis does not say which it uses.
 const OTHER_AT_0: &str = "2 v 2 v 1, other at 0";
 /// The comparisons of the thesis in Fig. 8.5: arm and control.
 const CLAIMS: [(&str, &str); 6] = [
@@ -44,7 +44,7 @@ const CLAIMS: [(&str, &str); 6] = [
     (OTHER_AT_0, "0 v 0 v 1"),
 ];
 
-/// Measures: the share of steps in which the prey is inside, and that of rounds in which it never leaves.
+/// Measures: the share of steps with the prey inside, and that of rounds in which it never leaves.
 const INSIDE: &str = "inside";
 const NEVER_OUTSIDE: &str = "never outside";
 
@@ -126,8 +126,8 @@ fn configuration(
     })
 }
 
-/// [`PlayerSettings::for_game`] with a search that an expectation over many draws can afford, and one length scale for all dimensions: 155
-/// payoffs do not tell 55 apart.
+/// [`PlayerSettings::for_game`] with a search that is affordable for an expectation over many
+/// draws, and one length scale for all dimensions: 155 payoffs do not determine 55 length scales.
 fn basics(game: &Game, seed: Seed, is_isotropic: bool) -> Vec<PlayerSettings> {
     let of = |player| {
         let mut basics = PlayerSettings::for_game(game, player, (0.0, 1.0));
@@ -162,7 +162,7 @@ fn inside(played: &Match<'_>) -> anyhow::Result<Vec<(&'static str, f64)>> {
     Ok(vec![(INSIDE, share / n), (NEVER_OUTSIDE, never_outside / n)])
 }
 
-/// The game of three.
+/// The game of three players.
 struct PredatorPreyGame {
     game: Game,
 }
@@ -172,7 +172,7 @@ impl GameProblem for PredatorPreyGame {
         &self.game
     }
 
-    /// Plays a round, the starts of whose episodes depend on the run and the round.
+    /// Plays a round; the starts of its episodes depend on the run and the round.
     fn play(&self, actions: &[Action], seed: Seed, round: usize) -> anyhow::Result<Played> {
         let point = |(player, action): (usize, &Action)| {
             let point = self.game.action_set(player).point(action);
@@ -186,7 +186,7 @@ impl GameProblem for PredatorPreyGame {
         Ok(Played {
             observed: outcome.payoffs.map(Some).into(),
             payoffs: outcome.payoffs.into(),
-            cells: vec![format!("{:.3}", 1.0 - outcome.outside_share)], // of 250 steps
+            cells: vec![format!("{:.3}", 1.0 - outcome.outside_share)], // share of 250 steps
         })
     }
 }
@@ -248,8 +248,8 @@ mod tests {
 
     use super::*;
 
-    /// Section 8.4.3 in three games of 60 rounds: a prey at level 1 stays inside more often than one at level 0 and earns more, and
-    /// so do the predators. Initial rounds are the same.
+    /// Section 8.4.3 in three games of 60 rounds: a prey at level 1 stays inside more often than
+    /// one at level 0. It earns more, and so do the predators. Initial rounds are the same.
     #[test]
     fn a_prey_at_level_1_learns_to_stay_inside() {
         let configuration = configuration(ONE_LENGTH, &LEVELS[..2], true, Vec::new()).unwrap();

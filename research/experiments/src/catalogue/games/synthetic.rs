@@ -6,8 +6,8 @@ mod notes;
 mod three_agents;
 
 use fedbo_games::{Expectation, Game, Level0Strategy, Reasoner};
-use fedbo_problems::read_payoff_functions;
 use fedbo_report::{Clusters, Metric};
+use fedbo_research_problems::read_payoff_functions;
 use fedbo_streams::{Purpose, Seed, Stream};
 
 use self::model::{Level0, Model};
@@ -17,7 +17,7 @@ use super::tables::{GridDraws, Kind, N_ACTIONS, N_GAMES, NOISE_STD, TableGame, V
 use super::{Configuration, GameProblem, PartPicture, Plan, Shown};
 use crate::catalogue::{Call, ExperimentResult};
 
-/// Rounds after the initial one.
+/// Number of rounds after the initial one.
 const N_ROUNDS: usize = 150;
 
 /// A wrong belief about the other's level-0 strategy (Fig. E.1).
@@ -30,12 +30,12 @@ const LEVELS: [(&[usize], Expectation); 5] = [
     (&[2, 1], Expectation::Exact),
     (&[3, 2], Expectation::Exact),
 ];
-/// Agent 1 believes agent 2 at a higher level than it is (Fig. E.2).
+/// Agent 1 believes that agent 2 is at a higher level than it is (Fig. E.2).
 const TOO_HIGH: [&[usize]; 2] = [&[2, 0], &[3, 0]];
-/// The configuration for which the theorems hold.
+/// The configuration that satisfies the assumptions of the theorems.
 const THEOREMS: &str = "general-sum, theorems";
 
-/// Fig. 8.2 and its relatives.
+/// Fig. 8.2 and related experiments.
 pub(in crate::catalogue) fn run(call: Call<'_>) -> anyhow::Result<ExperimentResult> {
     let data = call.data_folder()?;
     let plan = Plan {
@@ -95,7 +95,7 @@ fn fresh_name(model: Model) -> &'static str {
     }
 }
 
-/// Two agents.
+/// Settings of a configuration with two agents.
 struct Two {
     name: String,
     model: Model,
@@ -151,7 +151,7 @@ impl Two {
     }
 }
 
-/// Agent 1 at level 1 takes agent 2, which plays GP-MW, for one that acts uniformly at random.
+/// Agent 1 at level 1 believes that agent 2, which plays GP-MW, acts uniformly at random.
 fn wrong_law(
     basics: impl Fn(&Game) -> Vec<fedbo_games::PlayerSettings> + Send + Sync + 'static,
 ) -> Arm {
@@ -178,14 +178,15 @@ fn pair(arm: &str, control: &str) -> (String, String) {
     (arm.into(), control.into())
 }
 
-/// Each of these against level 0.
+/// Pairs of each of these with level 0.
 fn against_base(levels: &[(&[usize], Expectation)]) -> Vec<(String, String)> {
     let each =
         levels.iter().map(|(levels, expectation)| pair(&arm_name(levels, *expectation), &base()));
     each.collect()
 }
 
-/// The further comparisons of the thesis in Fig. 8.2: Lite with R2-B2, level 2 and 3 with level 1, 3 with 2.
+/// Further comparisons of the thesis in Fig. 8.2: Lite with R2-B2, level 2 and 3 with level 1, 3
+/// with 2.
 fn further_pairs() -> Vec<(String, String)> {
     [("1 v 0", "1 v 0 lite"), ("2 v 1", "1 v 0"), ("3 v 2", "1 v 0"), ("3 v 2", "2 v 1")]
         .map(|(arm, control)| pair(arm, control))
@@ -196,7 +197,7 @@ fn shown(name: &str, agent: &str, pairs: Vec<(String, String)>) -> Vec<Shown> {
     vec![Shown { experiment: name.into(), agent: agent.into(), player: 0, pairs }]
 }
 
-/// Ten pairs of functions drawn as the authors drew theirs.
+/// Ten pairs of functions, drawn as by the authors.
 fn fresh_pairs(seed: Seed) -> anyhow::Result<Vec<[Values; 2]>> {
     let draws = GridDraws::new(N_ACTIONS, 2)?;
     let unit = |game: usize, agent| {
@@ -206,7 +207,8 @@ fn fresh_pairs(seed: Seed) -> anyhow::Result<Vec<[Values; 2]>> {
     Ok((0..N_GAMES).map(|game| [unit(game, 0), unit(game, 1)]).collect())
 }
 
-/// A draw divided by [`model::RANGE`] that lies in [−½, ½]: the first such of the stream. About one in 400 does not.
+/// The first draw of the stream that is in [−½, ½] after division by [`model::RANGE`]. About one in
+/// 400 is not.
 fn bounded_draw(draws: &GridDraws, stream: &mut Stream) -> Values {
     loop {
         let drawn = draws.draw(stream);
@@ -218,8 +220,8 @@ fn bounded_draw(draws: &GridDraws, stream: &mut Stream) -> Values {
     }
 }
 
-/// Games for which Theorems 8.1 to 8.3 hold as they stand: draws that are not moved, known hyperparameters and noise, the
-/// theorem's widths and rate, no initial round.
+/// Games that satisfy Theorems 8.1 to 8.3 exactly: draws that are not shifted, known
+/// hyperparameters and noise, the theorem's widths and rate, no initial round.
 fn theorems(seed: Seed) -> anyhow::Result<Configuration> {
     let draws = GridDraws::new(N_ACTIONS, 2)?;
     let mut arenas: Vec<Box<dyn GameProblem>> = Vec::new();
@@ -244,7 +246,7 @@ fn theorems(seed: Seed) -> anyhow::Result<Configuration> {
     })
 }
 
-/// One picture a figure of the thesis.
+/// One picture per figure of the thesis.
 fn pictures() -> Vec<PartPicture> {
     let of = |suffix: &str| Kind::ALL.map(|kind| name(kind, suffix));
     let main: Vec<String> =
@@ -294,9 +296,11 @@ mod tests {
     use super::super::play::Match;
     use super::*;
 
-    /// With the authors' η of 0.1 level 0 against level 0 is uniform play for the first rounds: over 16 rounds of 50 matches its
-    /// mean regret differs from that of uniform play, which is a mean over the table, by less than three standard errors. So the
-    /// height at which the authors' curve of Fig. 8.2b begins, .503, is that of their games; over the ten of their repository it is .528.
+    /// With the authors' η of 0.1, level 0 against level 0 is uniform play in the first rounds.
+    /// Over 16 rounds of 50 matches its mean regret differs from that of uniform play, which is a
+    /// mean over the table, by less than three standard errors. So the starting height of the
+    /// authors' curve in Fig. 8.2b, .503, is that of their games; over the ten of their repository
+    /// it is .528.
     #[test]
     fn level_0_begins_with_uniform_play() {
         const N_FIRST: usize = 16;
@@ -320,7 +324,8 @@ mod tests {
         assert!(error < 0.01 && estimate.mean.abs() < 3.0 * error, "{estimate:?}");
     }
 
-    /// A draw that leaves the interval is drawn again: the games of seed 1 have one that reaches 4.96 deviations.
+    /// A draw outside of the interval is redrawn: the games of seed 1 have one that reaches 4.96
+    /// deviations.
     #[test]
     fn payoffs_of_the_theorems_games_lie_in_their_interval() {
         let draws = GridDraws::new(N_ACTIONS, 2).unwrap();
@@ -335,8 +340,9 @@ mod tests {
         assert_eq!(n_again, 1);
     }
 
-    /// Thesis section 8.4.1 on ten games of our own: level 2 against 1 has less regret than level 0 against 0 in all three kinds of
-    /// game, by more than two standard errors over games, with payoffs standardized and the true noise.
+    /// Thesis section 8.4.1 on ten games of our own: level 2 against 1 has less regret than level 0
+    /// against 0 in all three kinds of game, by more than two standard errors over games, with
+    /// standardized payoffs and the true noise.
     #[test]
     fn one_level_above_the_other_is_better_than_level_0() {
         let pairs = fresh_pairs(Seed::new(11)).unwrap();

@@ -1,20 +1,20 @@
-//! Games on a grid whose payoffs are tables: the authors', and draws from a Gaussian process.
+//! Games on a grid with payoff tables: the authors', and draws from a Gaussian process.
 
 use fedbo_games::{Action, ActionSet, Game, PayoffTable};
 use fedbo_gp::linalg::SpdFactor;
 use fedbo_gp::{Family, Kernel};
 use fedbo_optim::Points;
-pub(super) use fedbo_problems::{N_GAMES, N_GRID_ACTIONS as N_ACTIONS};
+pub(super) use fedbo_research_problems::{N_GAMES, N_GRID_ACTIONS as N_ACTIONS};
 use fedbo_streams::{Purpose, Seed, Stream};
 
 use super::{GameProblem, Played};
 
-/// Of the process from which payoffs are drawn.
+/// Length scale of the process of the payoffs.
 pub(super) const LENGTHSCALE: f64 = 0.1;
 /// Standard deviation of the observation noise.
 pub(super) const NOISE_STD: f64 = 1e-4;
 
-/// A game with one table a player.
+/// A game with one table per player.
 pub(super) struct TableGame {
     game: Game,
     tables: Vec<PayoffTable>,
@@ -22,11 +22,12 @@ pub(super) struct TableGame {
 }
 
 impl TableGame {
-    /// A game of as many players as there are payoffs, with `n_actions` each, `n_initial` initial rounds, and Gaussian noise on
-    /// what players observe.
+    /// Creates a game with one player per payoff table, with `n_actions` each, `n_initial` initial
+    /// rounds, and Gaussian noise on the players' observations.
     ///
     /// # Errors
-    /// If there are fewer than two players, or payoffs are not as many as joint actions.
+    /// If there are fewer than two players, or the number of payoffs differs from that of joint
+    /// actions.
     pub(super) fn new(
         payoffs: Vec<Values>,
         n_actions: usize,
@@ -72,7 +73,7 @@ impl GameProblem for TableGame {
 /// A joint action as indices.
 ///
 /// # Errors
-/// If one is a point of a cube.
+/// If an action is a point of a cube.
 pub(super) fn indices(actions: &[Action]) -> anyhow::Result<Vec<usize>> {
     let index = |action: &Action| match action {
         Action::Index(index) => Ok(*index),
@@ -93,10 +94,10 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    /// In the order of Fig. 8.2.
+    /// All kinds in the order of Fig. 8.2.
     pub(super) const ALL: [Self; 3] = [Self::Common, Self::General, Self::Constant];
 
-    /// As in the thesis.
+    /// The name in the thesis.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Common => "common-payoff",
@@ -125,19 +126,20 @@ pub(super) fn opposite(values: &Values) -> Values {
     values.iter().map(|value| 1.0 - value).collect()
 }
 
-/// Functions on a grid of [0, 1]^M with n points a coordinate, drawn from a zero-mean process with the squared exponential kernel.
+/// Functions on a grid of [0, 1]^M with n points per coordinate, drawn from a zero-mean process
+/// with the squared exponential kernel.
 ///
-/// K = ⊗_i K_1, so f = (⊗_i L_1) z with K_1 + jitter·I = L_1 L_1ᵀ. Cost: O(M n^{M+1}) a draw.
+/// K = ⊗_i K_1, so f = (⊗_i L_1) z with K_1 + jitter·I = L_1 L_1ᵀ. Cost: O(M n^{M+1}) per draw.
 pub(super) struct GridDraws {
     factor: SpdFactor,
     n_players: usize,
 }
 
 impl GridDraws {
-    /// The process with this many points a coordinate.
+    /// The process with this number of points per coordinate.
     ///
     /// # Errors
-    /// If there is no factor.
+    /// If the covariance cannot be factorized.
     pub(super) fn new(n_actions: usize, n_players: usize) -> anyhow::Result<Self> {
         let kernel = Kernel::isotropic(Family::SquaredExponential, 1, LENGTHSCALE, 1.0)?;
         let last = (n_actions - 1) as f64;
@@ -146,7 +148,7 @@ impl GridDraws {
         Ok(Self { factor: SpdFactor::new(&gram)?, n_players })
     }
 
-    /// One draw; the last coordinate runs fastest.
+    /// One draw, with the last coordinate running fastest.
     pub(super) fn draw(&self, stream: &mut Stream) -> Values {
         let n_players = u32::try_from(self.n_players).unwrap_or(u32::MAX);
         let n_joint = self.factor.size().pow(n_players);
@@ -157,7 +159,8 @@ impl GridDraws {
     fn multiply(&self, z: Values) -> Values {
         let (n, n_joint) = (self.factor.size(), z.len());
         let mut values = z;
-        // Each pass multiplies the first coordinate and makes it the last: after M passes all are in their places.
+        // Each pass multiplies along the first coordinate and makes it the last one. After M passes
+        // the order is restored.
         for _ in 0..self.n_players {
             let rest = n_joint / n;
             let mut turned = vec![0.0; n_joint];
@@ -171,7 +174,7 @@ impl GridDraws {
         values
     }
 
-    /// One draw, brought to [0, 1] as in appendix E.6.1.1a.
+    /// One draw, scaled to [0, 1] as in appendix E.6.1.1a.
     pub(super) fn unit(&self, stream: &mut Stream) -> Values {
         let drawn = self.draw(stream);
         let (low, high) = range(&drawn);
@@ -179,7 +182,7 @@ impl GridDraws {
     }
 }
 
-/// Least and largest.
+/// Smallest and largest value.
 pub(super) fn range(values: &[f64]) -> (f64, f64) {
     let low = values.iter().copied().fold(f64::INFINITY, f64::min);
     let high = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
@@ -192,7 +195,8 @@ mod tests {
 
     use super::*;
 
-    /// The images of all unit vectors are the columns of F with F Fᵀ = K, and K is a kernel on points of the cube.
+    /// The images of all unit vectors are the columns of F with F Fᵀ = K, and K is a kernel on
+    /// points of the cube.
     #[test]
     fn draws_have_the_covariance_of_the_kernel() {
         for (n, n_players) in [(5_usize, 2_usize), (4, 3)] {
@@ -247,7 +251,7 @@ mod tests {
                 let noise = observed.unwrap() - payoff;
                 assert!(noise.abs() < 6.0 * NOISE_STD && noise.abs() > 0.0);
             }
-            // The same luck whatever is played.
+            // The noise is independent of the actions.
             let other = [Action::Index(0), Action::Index(0)];
             let other = game.play(&other, Seed::new(3), 4).unwrap();
             let noise = |played: &Played| played.observed[0].unwrap() - played.payoffs[0];
@@ -255,12 +259,12 @@ mod tests {
         }
     }
 
-    /// `games.json` names the largest payoff's place, row = agent 1.
+    /// `games.json` gives the position of the largest payoff, row = agent 1.
     #[test]
     #[ignore = "data: run by cargo xtask test --all"]
     fn the_authors_functions_are_read_with_agent_1_along_rows() {
         let data = fedbo_testkit::published_data("r2b2-synthetic");
-        let pairs = fedbo_problems::read_payoff_functions(&data).unwrap();
+        let pairs = fedbo_research_problems::read_payoff_functions(&data).unwrap();
         let text = std::fs::read_to_string(data.join("r2b2-synthetic/games.json")).unwrap();
         let said: serde_json::Value = serde_json::from_str(&text).unwrap();
         assert_eq!(pairs.len(), N_GAMES);

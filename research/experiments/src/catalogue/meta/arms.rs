@@ -1,4 +1,4 @@
-//! The arms of the real problems: how each proposes, and with which others it is compared.
+//! The arms of the real problems: their strategies and their controls.
 
 use fedbo_rivals::{Mtbo, MtboSettings, PemBo};
 use fedbo_strategies::meta::{
@@ -13,12 +13,12 @@ use fedbo_streams::{Purpose, Seed};
 
 use super::synthetic::placebo_tasks;
 
-/// The rule by which an arm proposes.
+/// The strategy of an arm.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Rule {
     /// GP-UCB of the target alone, with the β_t of the thesis' experiments.
     GpUcb,
-    /// Expected improvement of the target alone: what the rivals maximize.
+    /// Expected improvement of the target alone, which the rivals maximize.
     LogEi,
     /// Thompson sampling of the target alone.
     Ts,
@@ -26,22 +26,23 @@ pub(super) enum Rule {
     WarmStart,
     /// RM-GP-UCB with learned weights, outputs compared on this scale.
     RmGpUcb(OutputScale),
-    /// The same on the usual scale, with the largest distance of a task in place of the mean one (Lemma 7.1 as it stands but for
-    /// the noise term).
+    /// The same on the usual scale, with the largest distance of a task in place of the mean one
+    /// (Lemma 7.1 except for the noise term).
     LargestGap,
     /// RM-GP-UCB with equal weights.
     Uniform,
-    /// RM-GP-UCB whose meta-outputs are dealt to other inputs of their task: the tasks say nothing about the target.
+    /// RM-GP-UCB with meta-outputs shuffled among the inputs of their task, so that the tasks carry
+    /// no information about the target.
     Placebo,
     /// RM-GP-TS.
     RmGpTs,
     /// RGPE as in the paper.
     Rgpe,
-    /// RGPE as the authors of the thesis run it.
+    /// RGPE as in the runs of the authors of the thesis.
     RgpeAuthors,
     /// TAF with a distance that does not vanish.
     Taf,
-    /// TAF as the authors of the thesis run it.
+    /// TAF as in the runs of the authors of the thesis.
     TafAuthors,
     /// One Gaussian process over all tasks.
     Mtbo,
@@ -58,17 +59,17 @@ pub(super) struct Arm {
 
 /// The arm that the others are compared with.
 pub(super) const LEARNED: &str = "rm-gp-ucb";
-/// RM-GP-UCB on outputs as they are, as in the authors' code.
+/// RM-GP-UCB on raw outputs, as in the authors' code.
 pub(super) const RAW: &str = "rm-gp-ucb raw";
 /// RM-GP-UCB with the largest distance of a task in place of the mean one (Fig. D.5).
 pub(super) const LARGEST: &str = "rm-gp-ucb max";
 /// Controls of the learned weights.
 const CONTROLS: [&str; 9] =
     ["placebo", "rm-gp-ucb uniform", "warm start", "rgpe", "taf", "mtbo", "pem-bo", RAW, LARGEST];
-/// ζ of PEM-BO; the β of our own studies with GP-UCB.
+/// ζ of PEM-BO, equal to β in our own studies with GP-UCB.
 const PEM_MULTIPLIER: f64 = 2.0;
 
-/// The arms of all real problems, and `further` ones.
+/// The arms of all real problems, plus the `further` ones.
 pub(super) fn arms(further: &[(&'static str, Rule)]) -> Vec<Arm> {
     let common = [
         ("gp-ucb", Rule::GpUcb),
@@ -87,7 +88,7 @@ pub(super) fn arms(further: &[(&'static str, Rule)]) -> Vec<Arm> {
 }
 
 impl Rule {
-    /// The arm that tunes alone by the same rule.
+    /// The arm with the same rule on the target alone.
     fn alone(self) -> Option<&'static str> {
         match self {
             Self::GpUcb | Self::LogEi | Self::Ts => None,
@@ -105,7 +106,8 @@ impl Rule {
     }
 }
 
-/// Pairs (arm, control): every arm with what tunes alone by the same rule, and the learned weights with their controls.
+/// Pairs (arm, control): every arm with the same rule on the target alone, and the learned weights
+/// with their controls.
 pub(super) fn pairs(arms: &[Arm]) -> Vec<(String, String)> {
     let alone = arms.iter().filter_map(|arm| Some((arm.name, arm.rule.alone()?)));
     let has = |name: &str| arms.iter().any(|arm| arm.name == name);
@@ -116,8 +118,8 @@ pub(super) fn pairs(arms: &[Arm]) -> Vec<(String, String)> {
         .collect()
 }
 
-/// GP-UCB as in the arm of that name, which also makes the earlier tasks' observations. As in all arms, its model allows for
-/// noise: the objectives are rough.
+/// GP-UCB as in the arm with this name; it also makes the observations of the earlier tasks. Its
+/// model allows for noise, as in all arms, because the objectives are rough.
 ///
 /// # Errors
 /// If a setting is out of range.
@@ -130,17 +132,18 @@ pub(super) fn gp_ucb(domain: Domain, seed: Seed) -> anyhow::Result<GpUcb> {
     Ok(GpUcb::new(domain, settings, seed)?)
 }
 
-/// The earlier tasks that a rule learns from.
+/// The earlier tasks for a rule.
 #[derive(Clone, Copy)]
 pub(super) struct EarlierTasks<'a> {
     /// Observations of the earlier tasks.
     pub(super) tasks: &'a [MetaTask],
-    /// Their outputs at every point of a finite domain, for PEM-BO alone; empty where that is not in question.
+    /// Outputs of the earlier tasks at every point of a finite domain, for PEM-BO only; empty if
+    /// unused.
     pub(super) tables: &'a [Vec<f64>],
 }
 
 impl Rule {
-    /// The rule at work, before any observation of the target. `seed` is the run's.
+    /// Creates the strategy, before any observation of the target. `seed` is the run's.
     ///
     /// # Errors
     /// If a task cannot be modelled.
@@ -151,7 +154,7 @@ impl Rule {
         seed: Seed,
     ) -> anyhow::Result<Box<dyn Strategy>> {
         let (dim, tasks) = (domain.dim(), earlier.tasks);
-        // The objectives answer the same at the same point, so no point is asked twice.
+        // The objectives are deterministic, so no point is evaluated twice.
         let repeats = Repeats::Avoid;
         Ok(match self {
             Self::GpUcb => Box::new(gp_ucb(domain, seed)?),

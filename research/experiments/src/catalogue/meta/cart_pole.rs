@@ -1,10 +1,10 @@
-//! Policy search for a cart with a pole: three earlier tasks begin near the target's state, seven elsewhere (Fig. 7.3c, d), or 18 and 42
-//! (Fig. D.7).
+//! Policy search for a cart with a pole: three earlier tasks start near the target's state, seven
+//! elsewhere (Fig. 7.3c, d), or 18 and 42 (Fig. D.7).
 
 use std::sync::Arc;
 
-use fedbo_problems::{CartPole, CartPoleTasks, Problem};
 use fedbo_report::{Clusters, Metric, TaskWeightRow};
+use fedbo_research_problems::{CartPole, CartPoleTasks, Problem};
 use fedbo_strategies::Domain;
 use fedbo_streams::{Purpose, Seed};
 
@@ -17,14 +17,14 @@ use super::similarity::{correlation, mean, surface};
 
 const N_QUERIES: u64 = 30;
 
-/// The number of earlier tasks, and of the observations of each.
+/// Number of earlier tasks, and number of observations of each.
 struct Size {
     name: &'static str,
     title: &'static str,
     n_similar: u32,
     n_dissimilar: u32,
     n_observations: usize,
-    /// The figures of the thesis that it is like, and what they show.
+    /// The corresponding figures of the thesis, and their results.
     reported: &'static str,
 }
 
@@ -37,7 +37,7 @@ const TEN: Size = Size {
     reported: "What the thesis reports (Fig. 7.3c, d): RM-GP-UCB is best, as it finds the three similar tasks where RGPE and TAF do not.",
 };
 
-/// The thesis does not say how many of its 60 tasks are similar: here it is the same share.
+/// The thesis does not say how many of its 60 tasks are similar; here the share is the same.
 const SIXTY: Size = Size {
     name: "meta-cartpole-large",
     title: "Cart and pole: 60 searches, from 18 near and 42 random states, as earlier tasks",
@@ -126,7 +126,7 @@ fn likeness_note(size: &Size, runs: u32, seed: Seed) -> String {
     )
 }
 
-/// The weight of the similar tasks together; 0.3 would be their part of equal weights.
+/// Total weight of the similar tasks; 0.3 is their share of equal weights.
 fn similar_note(size: &Size, weights: &[TaskWeightRow]) -> String {
     const QUERIES: [i64; 5] = [1, 5, 10, 20, 30];
     let number = if size.n_similar == 3 { "three".to_owned() } else { size.n_similar.to_string() };

@@ -1,9 +1,10 @@
-//! A CNN's learning rate, decay and L2 penalty on four image data sets, replayed from the authors' records (Fig. 7.2, D.3, D.5).
+//! A CNN's learning rate, decay and L2 penalty on four image data sets, replayed from the authors'
+//! records (Fig. 7.2, D.3, D.5).
 
 use std::sync::Arc;
 
-use fedbo_problems::{CNN_DATA_SETS, CnnRecords, Problem, read_cnn_records};
 use fedbo_report::{Clusters, Metric, TaskWeightRow, task_weight_table};
+use fedbo_research_problems::{CNN_DATA_SETS, CnnRecords, Problem, read_cnn_records};
 use fedbo_strategies::Domain;
 use fedbo_strategies::meta::{MetaTask, OutputScale};
 use fedbo_streams::{Purpose, Seed};
@@ -17,7 +18,8 @@ use super::run_setting::RunSetting;
 use super::similarity::{correlation, surface};
 
 const N_QUERIES: u64 = 25;
-/// For each target the task that got most weight in the authors' runs, and its mean weight at their end.
+/// For each target, the task with the largest weight in the authors' runs, and its mean final
+/// weight.
 const AUTHORS: [(&str, &str, f64); 4] = [
     ("cifar_10", "svhn", 0.948),
     ("cifar_100", "cifar_10", 0.974),
@@ -30,7 +32,7 @@ pub(in super::super) fn run(call: Call<'_>) -> anyhow::Result<ExperimentResult> 
     let folder = call.data_folder()?;
     let records = read_cnn_records(folder)?;
     let seed = call.seed();
-    // The surfaces belong to the problem: the same for all seeds.
+    // The surfaces are part of the problem: the same for all seeds.
     let replays = records
         .iter()
         .map(|records| CnnReplay::new(records, Seed::new(0)).map(Arc::new))
@@ -113,7 +115,7 @@ fn replay_note(replays: &[Arc<CnnReplay>], seed: &Seed) -> String {
     table.into_text()
 }
 
-/// Final weights of the task that the authors' runs settled on.
+/// Final weights of the tasks that dominate in the authors' runs.
 fn authors_note(weights: &[TaskWeightRow], last: i64) -> String {
     let title = format!(
         "Weight of the task that got most in the authors' runs, at query {last}: mean over runs"

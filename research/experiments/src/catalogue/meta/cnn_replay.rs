@@ -1,28 +1,29 @@
-//! A network's accuracy as a function of its hyperparameters, replayed from what was recorded.
+//! A network's accuracy as a function of its hyperparameters, replayed from records.
 
 use fedbo_objective::{Direction, Failure, Objective, Outcome, TrialId};
-use fedbo_problems::{CnnRecord, CnnRecords, Problem};
+use fedbo_research_problems::{CnnRecord, CnnRecords, Problem};
 use fedbo_space::{ParameterSpec, Point, Space};
 use fedbo_strategies::{Observation, Points, Source, Surrogate, SurrogateSettings};
 use fedbo_streams::{Purpose, Seed};
 
-/// The posterior median of a Gaussian process fitted to all records of a data set, cut to the range of the records: smooth,
-/// without the noise of training, and unknown far from the records. It is no network; nothing is trained.
+/// The posterior median of a Gaussian process fitted to all records of a data set, clipped to the
+/// range of the records: smooth, without the noise of training, and unreliable far from the
+/// records. It is not a network, and nothing is trained.
 pub(super) struct CnnReplay {
     data_set: &'static str,
     space: Space,
     surrogate: Surrogate,
-    /// Least and largest recorded accuracy.
+    /// Smallest and largest recorded accuracy.
     range: (f64, f64),
-    /// Settings of the hyperparameters that were recorded.
+    /// Number of distinct recorded hyperparameter settings.
     pub(super) n_records: usize,
     /// Root mean square of the records' distances from the surface.
     pub(super) residual: f64,
 }
 
 impl CnnReplay {
-    /// Fits the surface to the 50 observations and the initial points; inputs that were trained several times count once, with
-    /// their mean accuracy.
+    /// Fits the surface to the 50 observations and the initial points. Inputs that were trained
+    /// several times count once, with their mean accuracy.
     ///
     /// # Errors
     /// If the records cannot be modelled.
@@ -129,7 +130,7 @@ impl Problem for CnnReplay {
 mod tests {
     use super::*;
 
-    /// Records of a paraboloid: the surface lies near it between them, and replicates count once.
+    /// Records of a paraboloid: the surface is close to it between them, and replicates count once.
     #[test]
     fn the_surface_follows_the_records() {
         let truth = |x: [f64; 3]| 0.8 - x.iter().map(|v| (v - 0.4) * (v - 0.4)).sum::<f64>();
@@ -164,7 +165,7 @@ mod tests {
             assert!((replay.range.0..=replay.range.1).contains(&value));
             worst = worst.max((value - at.accuracy).abs());
         }
-        assert!(worst < 0.1, "{worst}"); // the values range over about 0.8
+        assert!(worst < 0.1, "{worst}"); // the values span about 0.8
         assert_eq!(CnnReplay::task(&records).outputs.len(), 50);
     }
 }

@@ -1,4 +1,4 @@
-//! The loop in which all arms meet all occasions, and what is written about it.
+//! Runs all arms in all run settings, and writes the results.
 
 use std::fmt::Write as _;
 use std::sync::atomic::AtomicBool;
@@ -20,22 +20,23 @@ pub(super) struct Declaration {
     pub(super) title: &'static str,
     pub(super) y_label: &'static str,
     pub(super) metric: Metric,
-    /// Queries after the initial points.
+    /// Number of queries after the initial points.
     pub(super) n_queries: u64,
     pub(super) clusters: Clusters,
     pub(super) arms: Vec<Arm>,
-    /// Arms whose weights are kept.
+    /// Arms with recorded weights.
     pub(super) weighing: Vec<&'static str>,
     /// The names of tasks in the table and the picture of weights.
     pub(super) naming: Naming,
 }
 
-/// The way to name the tasks of the weights.
+/// Labels of the tasks in the weights.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Naming {
-    /// By their names.
+    /// Names of the tasks.
     Tasks,
-    /// By their rank at the last query, where each run has another target; those after the third are left out.
+    /// Ranks at the last query, for runs with different targets; ranks after the third are left
+    /// out.
     Ranks,
 }
 
@@ -46,10 +47,10 @@ pub(super) struct Measured {
     pub(super) concluded: ExperimentResult,
 }
 
-/// Runs every arm on every occasion; rows, summary, pictures and weights are written.
+/// Runs every arm in every run setting, and writes rows, summary, pictures and weights.
 ///
 /// # Errors
-/// If an arm cannot go on or a file cannot be written.
+/// If an arm cannot continue or a file cannot be written.
 pub(super) fn measure(
     declaration: &Declaration,
     occasions: &RunSettings,
@@ -118,7 +119,7 @@ fn tune(
 }
 
 impl Naming {
-    /// The rows of one run with their tasks' names; ranks are in order at every query.
+    /// The rows of one run with their tasks' labels; ranks are in order at every query.
     fn apply(self, rows: Vec<TaskWeightRow>) -> Vec<TaskWeightRow> {
         const RANKS: [&str; 3] = ["heaviest", "second", "third"];
         if self == Self::Tasks {
@@ -142,7 +143,7 @@ impl Naming {
     }
 }
 
-/// Mean seconds that an arm thinks about a query, over all configurations.
+/// Mean seconds per decision of each arm, over all configurations.
 pub(super) fn seconds_note(rows: &[Row]) -> String {
     let mut of_arm: Vec<(&str, f64, f64)> = Vec::new();
     for row in rows.iter().filter(|row| row.iteration > 0) {
@@ -166,7 +167,7 @@ pub(super) fn seconds_note(rows: &[Row]) -> String {
 mod tests {
     use std::sync::Arc;
 
-    use fedbo_problems::{Function, Problem, TestFunction};
+    use fedbo_research_problems::{Function, Problem, TestFunction};
     use fedbo_strategies::Domain;
     use fedbo_streams::{Purpose, Seed};
 
@@ -175,7 +176,7 @@ mod tests {
     use super::super::run_setting::{N_INITIAL, N_META_OBS, earlier_task, occasions};
     use super::*;
 
-    /// Two searches on a function, helped by a third.
+    /// Two searches on a function, with the help of a third.
     fn try_out(stop: &AtomicBool) -> anyhow::Result<Measured> {
         let problem = || TestFunction::new(Function::Branin, 0.0, Seed::new(0)).map(Arc::new);
         let folder = tempfile::tempdir()?;

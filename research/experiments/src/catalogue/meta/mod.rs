@@ -26,23 +26,24 @@ use fedbo_streams::{Purpose, Seed};
 use fedbo_runner::{Decoder, Ended};
 use fedbo_runner::{RowBuilder, RowLabels};
 
-/// One party that tunes one objective by one strategy.
+/// One party that tunes one objective with one strategy.
 pub(super) struct OneParty<'a> {
     /// Configuration, arm and repetition.
     pub(super) unit: &'a RowLabels,
-    /// The objective that it tunes; noise must depend on the trial's number alone, so that it is the same in every arm.
+    /// The objective. Its noise must depend only on the trial's number, so that it is the same in
+    /// every arm.
     pub(super) objective: &'a dyn Objective,
-    /// From coordinates to points.
+    /// Decodes coordinates to points.
     pub(super) decoder: &'a Decoder,
-    /// The direction in which values are better.
+    /// The direction of improvement.
     pub(super) direction: Direction,
     /// Initial points, the same in every arm.
     pub(super) initial: &'a [Vec<f64>],
-    /// Queries after them.
+    /// Number of queries after them.
     pub(super) n_queries: u64,
-    /// Best true value, where known.
+    /// Best true value, if known.
     pub(super) optimum: Option<f64>,
-    /// The objective without noise, where known.
+    /// The noise-free objective, if known.
     pub(super) truth: &'a dyn Fn(&Point) -> Option<f64>,
     /// Dimension of the coordinates.
     pub(super) dim: usize,
@@ -58,10 +59,11 @@ pub(super) struct RunTrace {
 }
 
 impl OneParty<'_> {
-    /// Runs the strategy to its last query, or until `stop` is set. A failed trial is told as such.
+    /// Runs the strategy to its last query, or until `stop` is set. Failed trials are told as
+    /// failures.
     ///
     /// # Errors
-    /// If the strategy cannot go on.
+    /// If the strategy cannot continue.
     pub(super) fn run(
         &self,
         strategy: &mut dyn Strategy,
@@ -127,18 +129,19 @@ impl OneParty<'_> {
     }
 }
 
-/// The task weights of all jobs of an experiment, kept in the order of the jobs whichever thread ends first.
+/// The task weights of all jobs of an experiment, in the order of the jobs regardless of the
+/// threads' timing.
 #[derive(Default)]
 pub(super) struct TaskWeightBook(Mutex<BTreeMap<usize, Vec<TaskWeightRow>>>);
 
 impl TaskWeightBook {
-    /// Takes the weights of job number `job`.
+    /// Stores the weights of job number `job`.
     pub(super) fn put(&self, job: usize, weights: Vec<TaskWeightRow>) {
         let mut book = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         book.insert(job, weights);
     }
 
-    /// All of them, after they were written with their picture.
+    /// Writes all weights with their picture, and returns them.
     ///
     /// # Errors
     /// If a file cannot be written.

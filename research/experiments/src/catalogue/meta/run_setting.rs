@@ -1,9 +1,9 @@
-//! Targets with their earlier tasks: what all arms of a run have in common.
+//! Targets with their earlier tasks, shared by all arms of a run.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use fedbo_problems::Problem;
+use fedbo_research_problems::Problem;
 use fedbo_strategies::meta::MetaTask;
 use fedbo_strategies::{Domain, Strategy as _};
 use fedbo_streams::{Purpose, Seed};
@@ -14,34 +14,34 @@ use super::arms::gp_ucb;
 use fedbo_runner::RowLabels;
 use fedbo_runner::{Decoder, Ended};
 
-/// Initial points of a target and of an earlier task.
+/// Number of initial points of a target and of an earlier task.
 pub(super) const N_INITIAL: usize = 5;
-/// Observations of an earlier task, initial points among them (N_i).
+/// N_i, the number of observations of an earlier task, including initial points.
 pub(super) const N_META_OBS: usize = 50;
 
-/// The setting that all arms of a run have in common.
+/// The setting shared by all arms of a run.
 pub(super) struct RunSetting {
     /// Configuration: the `experiment` column.
     pub(super) configuration: String,
     /// Repetition.
     pub(super) run: u32,
-    /// The problem that is tuned.
+    /// The problem to tune.
     pub(super) target: Arc<dyn Problem>,
-    /// The domain of queries: the target's space, or some points of it.
+    /// The domain of queries: the target's space, or a subset of its points.
     pub(super) domain: Domain,
     /// The observations of earlier tasks.
     pub(super) tasks: Vec<MetaTask>,
-    /// Their outputs at every point of a finite domain; empty elsewhere.
+    /// Outputs of the earlier tasks at every point of a finite domain; otherwise empty.
     pub(super) tables: Vec<Vec<f64>>,
     /// Root of the run's randomness: initial points, strategies.
     pub(super) seed: Seed,
 }
 
-/// The occasions of an experiment.
+/// The run settings of an experiment.
 pub(super) struct RunSettings {
-    /// Those that are complete.
+    /// The complete ones.
     pub(super) made: Vec<RunSetting>,
-    /// [`Ended::Complete`] if all of them are.
+    /// [`Ended::Complete`] if all are complete.
     pub(super) ended: Ended,
 }
 
@@ -52,10 +52,11 @@ impl From<Vec<RunSetting>> for RunSettings {
     }
 }
 
-/// Returns so many trials of GP-UCB on a problem that it tunes alone, as an earlier task; `None` if it was stopped.
+/// Returns `n_observations` trials of GP-UCB on a single problem as an earlier task; `None` if
+/// stopped.
 ///
 /// # Errors
-/// If it cannot go on.
+/// If the strategy cannot continue.
 pub(super) fn earlier_task(
     problem: &dyn Problem,
     name: &str,
@@ -80,10 +81,10 @@ pub(super) fn earlier_task(
     }))
 }
 
-/// Makes occasions in parallel; those that were stopped are left out.
+/// Creates run settings in parallel; stopped ones are left out.
 ///
 /// # Errors
-/// If one cannot be made.
+/// If one cannot be created.
 pub(super) fn occasions<T: Sync>(
     stage: &str,
     items: &[T],
@@ -100,7 +101,7 @@ pub(super) fn occasions<T: Sync>(
     Ok(RunSettings { made, ended })
 }
 
-/// Uniformly random points, the same for equal seeds; no point of a finite domain twice.
+/// Uniformly random points, the same for equal seeds, without repetition in a finite domain.
 pub(super) fn initial_points(domain: &Domain, seed: &Seed) -> Vec<Vec<f64>> {
     let mut stream = seed.stream(Purpose::InitialDesign, 0, 0);
     if let Some(points) = domain.points() {
@@ -112,7 +113,7 @@ pub(super) fn initial_points(domain: &Domain, seed: &Seed) -> Vec<Vec<f64>> {
     (0..N_INITIAL).map(|_| domain.random(&mut stream)).collect()
 }
 
-/// A party that tunes `problem`, handed to `run`.
+/// Passes a party that tunes `problem` to `run`.
 pub(super) fn party<T>(
     problem: &dyn Problem,
     unit: &RowLabels,
@@ -131,7 +132,7 @@ pub(super) fn party<T>(
         initial,
         n_queries,
         optimum: problem.optimum(),
-        // No problem here is noisy; without a known optimum there is no regret to compute.
+        // No problem here is noisy; without a known optimum no regret can be computed.
         truth: &|point| problem.optimum().and_then(|_| problem.noiseless(point)),
         dim: problem.space().dim(),
         seed,

@@ -1,10 +1,10 @@
-//! The likeness of two problems, measured at random points.
+//! The similarity of two problems, measured at random points.
 
-use fedbo_problems::Problem;
+use fedbo_research_problems::Problem;
 use fedbo_strategies::Domain;
 use fedbo_streams::{Purpose, Seed};
 
-/// A problem's values at points that are the same for all problems of one space.
+/// A problem's values at points that are equal for all problems on the same space.
 pub(super) fn surface(problem: &dyn Problem, n_points: usize, seed: &Seed) -> Vec<f64> {
     let domain = Domain::Space(problem.space().clone());
     let mut stream = seed.stream(Purpose::Sensitivity, 0, 0);

@@ -1,9 +1,10 @@
-//! An SVM on one landmine field, helped by searches on the 28 others: many earlier tasks of which some mislead (Fig. 7.2d).
+//! An SVM on one landmine field, helped by searches on the 28 others: many earlier tasks, some of
+//! them misleading (Fig. 7.2d).
 
 use std::sync::Arc;
 
-use fedbo_problems::{LandmineGrid, Problem, read_landmine_grids};
 use fedbo_report::{Clusters, Metric, task_weight_table};
+use fedbo_research_problems::{LandmineGrid, Problem, read_landmine_grids};
 use fedbo_strategies::meta::MetaTask;
 use fedbo_strategies::{Domain, Points};
 use fedbo_streams::{Purpose, Seed};
@@ -13,7 +14,7 @@ use super::arms::{LEARNED, Rule, arms};
 use super::measure::{Declaration, Naming, measure, seconds_note};
 use super::run_setting::{N_META_OBS, RunSetting};
 
-/// With five initial points, as many as PEM-BO can take in from 28 tasks.
+/// With five initial points, the maximum that PEM-BO supports with 28 tasks.
 const N_QUERIES: u64 = 20;
 
 pub(in super::super) fn run(call: Call<'_>) -> anyhow::Result<ExperimentResult> {

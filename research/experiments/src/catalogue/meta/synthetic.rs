@@ -7,8 +7,8 @@ use std::sync::atomic::AtomicBool;
 
 use fedbo_gp::{Family, Hyperparameters, JointSampler, Kernel, Prior};
 use fedbo_optim::{MultiStart, Points};
-use fedbo_problems::GridPrior;
 use fedbo_report::{FigureSpec, Metric, PanelBy, SummaryRequest, TaskWeightRow, task_weight_table};
+use fedbo_research_problems::GridPrior;
 use fedbo_space::Direction;
 use fedbo_strategies::meta::{
     GapBound, InitialDesign, MetaBeliefSettings, MetaSample, MetaShare, MetaTask, OutputScale,
@@ -26,26 +26,28 @@ use super::super::{Call, ExperimentResult};
 use super::{OneParty, TaskWeightBook};
 use fedbo_runner::RowLabels;
 
-/// Length scale of the functions, and points of the grid (thesis D.2.1; it does not say how fine its domain is).
+/// Length scale of the functions, and number of grid points (thesis D.2.1, which does not give the
+/// resolution of its domain).
 const LENGTHSCALE: f64 = 0.05;
 const N_GRID: usize = 1000;
 /// Noise variance of all observations.
 const NOISE_VARIANCE: f64 = 0.01;
 /// N_i.
 const N_META_OBS: usize = 20;
-/// Initial points, which the thesis does not number, and queries after them.
+/// Number of initial points, which the thesis does not give, and of queries after them.
 const N_INITIAL: usize = 2;
 const N_QUERIES: u64 = 30;
-/// The iteration at which arms are compared first.
+/// The iteration of the first comparison of the arms.
 const CHECKPOINT: i64 = 15;
 
-/// The rule by which an arm proposes.
+/// The strategy of an arm.
 enum Rule {
     GpUcb,
     Ts,
     RmGpUcb(MetaBeliefSettings),
     RmGpTs(MetaSample),
-    /// RM-GP-UCB whose meta-outputs are dealt to other inputs of their task: nothing about the function is left in them.
+    /// RM-GP-UCB with meta-outputs shuffled among the inputs of their task: no information about
+    /// the function remains.
     Placebo,
 }
 
@@ -128,7 +130,7 @@ fn panels() -> Vec<Panel> {
     ]
 }
 
-/// The pairs that are compared in a panel.
+/// The pairs (arm, control) of a panel.
 fn pairs_of(panel: &Panel) -> Vec<(String, String)> {
     let pair = |arm: &str, control: &str| (arm.to_owned(), control.to_owned());
     let mut pairs = Vec::new();
@@ -215,7 +217,7 @@ pub(in super::super) fn run(call: Call<'_>) -> anyhow::Result<ExperimentResult> 
     Ok(ExperimentResult { notes, ..concluded })
 }
 
-/// The number of runs in which both dissimilar tasks were below 0.05, query by query.
+/// Number of runs with both dissimilar tasks below 0.05, query by query.
 fn dissimilar_note(weights: &[TaskWeightRow]) -> String {
     let mut worst: BTreeMap<(u32, i64), f64> = BTreeMap::new();
     for row in weights {
@@ -244,8 +246,8 @@ struct Problem {
 }
 
 impl Problem {
-    /// f is a draw of the prior. Each meta-task has uniformly random inputs, f_i(x) = f(x) + U[−d_i, d_i] drawn anew for each
-    /// input, and noise (thesis D.2.1.1).
+    /// f is a draw of the prior. Each meta-task has uniformly random inputs, f_i(x) = f(x) +
+    /// U[−d_i, d_i] with a new draw for each input, and noise (thesis D.2.1.1).
     fn draw(prior: &GridPrior, gaps: [f64; 4], seed: &Seed) -> Self {
         let values = prior.draw(&mut seed.stream(Purpose::Problem, 0, 0));
         let tasks = (1..).zip(gaps).map(|(number, gap)| {
@@ -319,7 +321,7 @@ fn strategy(
     seed: Seed,
 ) -> anyhow::Result<Box<dyn Strategy>> {
     let surrogate = surrogate()?;
-    let maximizer = Maximizer::MultiStart(MultiStart::for_dim(1)); // not used: a finite domain is scanned
+    let maximizer = Maximizer::MultiStart(MultiStart::for_dim(1)); // unused: a finite domain is scanned
     let robust = |belief: &MetaBeliefSettings, tasks: &[MetaTask]| {
         let settings = RmGpUcbSettings {
             surrogate: surrogate.clone(),
@@ -366,7 +368,7 @@ fn strategy(
     })
 }
 
-/// The same inputs and outputs, each task's outputs dealt to its inputs at random.
+/// The same inputs and outputs, with each task's outputs shuffled among its inputs.
 pub(super) fn placebo_tasks(tasks: &[MetaTask], seed: &Seed) -> Vec<MetaTask> {
     let dealt = (0..).zip(tasks).map(|(number, task)| {
         let mut stream = seed.stream(Purpose::Placebo, number, 0);

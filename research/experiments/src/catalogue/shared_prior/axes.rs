@@ -1,5 +1,5 @@
-//! The worth of joining by the others: how many they are, how much each has observed, how many of them are alike, and whether all begin
-//! together.
+//! The benefit of joining as a function of the others: their number, their numbers of observations,
+//! the share of similar ones, and a common start.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,28 +19,30 @@ use super::{
 use crate::catalogue::jobs::{Job, Session, columns_of};
 use crate::catalogue::{Call, ExperimentResult};
 
-/// The families whose parties join.
+/// The families of the joining parties.
 const FAMILIES: [&str; 2] = ["landmine", "digits"];
-/// Queries of the party that joins.
+/// Number of queries of the joining party.
 pub(super) const N_ROUNDS: u64 = 10;
 const CHECKPOINTS: [i64; 3] = [3, 5, 10];
 const ARMS: [Arm; 4] = [Arm::SharedPrior, Arm::LogEi, Arm::LogEiFromOne, Arm::WarmStart];
 
-/// The others that a party joins: all with [`N_PAST`] evaluations, but for what is said.
+/// The others that a party joins: all, with [`N_PAST`] evaluations, unless stated otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Others {
     All,
-    /// So many of them, drawn anew for each party and repetition; fewer are among more.
+    /// This number of the others, drawn for each party and repetition; smaller sets are subsets of
+    /// larger ones.
     Parties(usize),
-    /// So many evaluations each, the first of their own.
+    /// This number of evaluations each, the first ones of each party.
     Observations(usize),
-    /// So many quarters of them, drawn likewise, have tasks that are unlike all others ([`Told::Turned`]).
+    /// This number of quarters of the others, drawn likewise, have unrelated tasks
+    /// ([`Told::Turned`]).
     Unrelated {
         quarters: usize,
     },
-    /// Two groups of parties: every second one has a task whose coordinates are mirrored.
+    /// Two groups of parties: every second party has a task with mirrored coordinates.
     Groups,
-    /// Nobody has evaluated anything: all parties begin together, and send after each query.
+    /// No party has evaluations: all start together, and send after each query.
     AtOnce,
 }
 
@@ -72,13 +74,13 @@ impl Others {
         }
     }
 
-    /// Its arms.
+    /// The arms.
     fn arms(self) -> Vec<Arm> {
         let more = [Arm::Consensus].into_iter().filter(|_| self == Self::AtOnce);
         ARMS.into_iter().chain(more).collect()
     }
 
-    /// The parties of `n_tasks` that optimize, session by session.
+    /// The optimizing parties out of `n_tasks`, session by session.
     fn members(self, n_tasks: usize) -> Vec<Vec<usize>> {
         match self {
             Self::AtOnce => vec![(0..n_tasks).collect()],
@@ -86,7 +88,7 @@ impl Others {
         }
     }
 
-    /// The parties that `task` of `n_tasks` joins, with what each tells.
+    /// The parties that `task` of `n_tasks` joins, with the observations that each tells.
     fn told(self, task: usize, n_tasks: usize, seed: Seed) -> Vec<(Told, usize)> {
         let mut others: Vec<usize> = (0..n_tasks).filter(|other| *other != task).collect();
         seed.stream(Purpose::Problem, task as u64, 0).shuffle(&mut others);
@@ -103,7 +105,8 @@ impl Others {
             let told = match self {
                 Self::Observations(n) => Told::First(n),
                 Self::Unrelated { .. } if place < n_unrelated => Told::Turned,
-                // By symmetry it is the same whether a party's own task is mirrored or those of the other group.
+                // By symmetry, mirroring a party's own task is equivalent to mirroring those of the
+                // other group.
                 Self::Groups if other % 2 != task % 2 => Told::Mirrored,
                 _ => Told::First(N_PAST),
             };
@@ -113,13 +116,13 @@ impl Others {
     }
 }
 
-/// The observations that a party tells of.
+/// The observations that a party tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Told {
     /// The first of its own.
     First(usize),
-    /// All, with coordinates exchanged and mirrored at random, by each party in a way of its own: a task as hard as the others, with its
-    /// best points elsewhere.
+    /// All, with coordinates permuted and mirrored at random, differently for each party: a task as
+    /// hard as the others, with its best points elsewhere.
     Turned,
     /// All, at x → 1 − x.
     Mirrored,
@@ -129,14 +132,14 @@ impl Told {
     const ALL: [Self; 5] =
         [Self::First(5), Self::First(15), Self::First(N_PAST), Self::Turned, Self::Mirrored];
 
-    /// The history of a party with such a past; `seed` is its own.
+    /// The told history of a party with this past; `seed` is its own.
     fn history(self, past: &[Observation], seed: Seed) -> Vec<Observation> {
         let n = match self {
             Self::First(n) => n,
             _ => past.len(),
         };
         let dim = past.first().map_or(0, |observation| observation.unit.len());
-        // (coordinate, is mirrored) of each coordinate.
+        // (coordinate, is mirrored) for each coordinate.
         let mut places: Vec<(usize, bool)> =
             (0..dim).map(|place| (place, self == Self::Mirrored)).collect();
         if self == Self::Turned {
@@ -182,7 +185,7 @@ pub(in crate::catalogue) fn run(call: Call<'_>) -> anyhow::Result<ExperimentResu
                         let unit =
                             RowLabels::new(others.configuration(family), arm.name(), "", run);
                         let (prepared, seed) = (&prepared, unit_seed(seed, index, run));
-                        // A session is made only if nothing was stopped: then all is prepared.
+                        // This runs only if nothing was stopped, so all of `prepared` is present.
                         let job = Job::session(unit, move || {
                             session(family, others, arm, &tasks, &prepared[&(index, run)], seed)
                         });
@@ -225,7 +228,8 @@ fn known(family: &Family, seed: Seed) -> anyhow::Result<Known> {
     Ok(Known { map, messages })
 }
 
-/// The session of some tasks' parties, with the messages of the others that each of them joins.
+/// The session of the parties of some tasks, with the messages of the others that each of them
+/// joins.
 fn session(
     family: &Family,
     others: Others,
@@ -290,7 +294,7 @@ mod tests {
         let turned = history(Told::Turned);
         assert!(turned.len() == past.len() && turned != past);
         for (old, new) in past.iter().zip(&turned) {
-            // Distances to the centre stay.
+            // Distances to the centre are unchanged.
             let distance = |x: &[f64]| x.iter().map(|x| (x - 0.5).powi(2)).sum::<f64>();
             assert!((distance(&old.unit) - distance(&new.unit)).abs() < 1e-12);
             assert_eq!(old.value, new.value);

@@ -1,10 +1,11 @@
-//! Families of tasks: several parties with one space, each with an objective of its own, all to be maximized.
+//! Families of tasks: several parties on one space, each with its own objective, all to be
+//! maximized.
 
 use std::path::Path;
 use std::sync::Arc;
 
 use fedbo_objective::Problem;
-use fedbo_problems::{
+use fedbo_research_problems::{
     DigitsPerceptron, LandmineSvm, N_FIELDS, N_FORMS, N_TREE_SILOS, WineSites, WineSvm, WineTrees,
     read_fields,
 };
@@ -12,14 +13,14 @@ use fedbo_strategies::Observation;
 
 use super::Arm;
 
-/// The relation of the others' messages to the task at hand.
+/// The relation of the others' messages to the task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outlook {
-    /// Their outputs as they found them.
+    /// Their true outputs.
     Honest,
     /// The outputs of all others are negated.
     Negated,
-    /// Those of every second one are.
+    /// The outputs of every second one are negated.
     HalfNegated,
     /// The points of all others are mirrored at the middle of the space: other functions with the same values.
     Mirrored,
@@ -35,7 +36,7 @@ impl Outlook {
         }
     }
 
-    /// The observation that a party tells in place of the one that it made.
+    /// The observation that a party tells instead of its own.
     pub(super) fn told(self, party: usize, observation: &Observation) -> Observation {
         let mut told = observation.clone();
         let negates = match self {
@@ -52,7 +53,7 @@ impl Outlook {
         told
     }
 
-    /// Arms that do not learn from others are run once.
+    /// Returns true if the arm is run: arms that do not learn from others are run once.
     pub(super) fn has(self, arm: Arm) -> bool {
         let is_run = [Arm::SharedPrior, Arm::Rgpe, Arm::Taf, Arm::LogEi, Arm::LogEiFromOne];
         self == Self::Honest || is_run.contains(&arm)
@@ -62,7 +63,7 @@ impl Outlook {
 /// Tasks of one space.
 pub(super) struct Family {
     pub(super) name: &'static str,
-    /// The word for a party.
+    /// The noun for a party.
     pub(super) party: &'static str,
     pub(super) tasks: Vec<Arc<dyn Problem>>,
     pub(super) outlooks: Vec<Outlook>,
@@ -83,7 +84,7 @@ impl Family {
         }
     }
 
-    /// The name of its rows under an outlook.
+    /// The name of its rows for an outlook.
     pub(super) fn configuration(&self, outlook: Outlook) -> String {
         match outlook {
             Outlook::Honest => self.name.to_owned(),
@@ -92,13 +93,13 @@ impl Family {
     }
 }
 
-/// Sites that the wines are divided among.
+/// Number of sites that share the wines.
 const N_SITES: usize = 11;
 
 /// All families.
 ///
 /// # Errors
-/// If data are missing or malformed.
+/// If data is missing or malformed.
 pub(super) fn all(folder: &Path) -> anyhow::Result<Vec<Family>> {
     let fields = read_fields(folder)?;
     let landmine = (0..N_FIELDS)

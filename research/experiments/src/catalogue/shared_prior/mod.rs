@@ -1,5 +1,5 @@
-//! The worth of joining: a party that comes to others with 50 random evaluations each, by a shared prior, FTS,
-//! rivals of the shared prior, and as it would be alone.
+//! The benefit of joining: a party joins others with 50 random evaluations each, by a shared prior,
+//! by FTS, by rivals of the shared prior, and alone.
 
 pub(super) mod axes;
 mod families;
@@ -29,15 +29,16 @@ use self::rivals::{Consensus, Method, Rival};
 use super::jobs::{AnyAgent, Job, Session, check_primary, columns_of, message_of};
 use super::{Call, ExperimentResult};
 
-/// Queries of the party that joins.
+/// Number of queries of the joining party.
 const N_ROUNDS: u64 = 20;
-/// Evaluations that each other party has made.
+/// Number of evaluations of each other party.
 const N_PAST: usize = 50;
 /// M.
 const N_FEATURES: usize = 200;
 const CHECKPOINTS: [i64; 5] = [1, 3, 5, 10, 20];
-/// The claims that the experiment was made for: the shared prior ahead of these controls on these families of honest others, after so many
-/// queries. No claim is made against the other controls, of which a warm start and `log-ei-1` are the strongest.
+/// The primary claims of the experiment: the shared prior beats these controls on these families
+/// with honest others, after the given numbers of queries. There is no claim against the other
+/// controls; the strongest are a warm start and `log-ei-1`.
 const PRIMARY: [(&str, &[Arm], &[i64]); 4] = [
     ("landmine", &[Arm::Fts, Arm::LogEi], &[3, 5, 10]),
     ("wine", &[Arm::LogEi], &[5]),
@@ -45,11 +46,11 @@ const PRIMARY: [(&str, &[Arm], &[i64]); 4] = [
     ("wine trees", &[Arm::LogEi], &[5]),
 ];
 
-/// The strategies of the party that joins.
+/// The strategies of the joining party.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Arm {
     SharedPrior,
-    /// By the same messages, of which they read the statistics.
+    /// Uses the statistics in the same messages.
     Rgpe,
     Taf,
     Fts,
@@ -59,9 +60,9 @@ enum Arm {
     Ts,
     WarmStart,
     Placebo,
-    /// Another use of what the others know.
+    /// Another use of the others' knowledge.
     Rival(Method),
-    /// A rival for parties that begin together.
+    /// A rival for parties that start together.
     Consensus,
 }
 
@@ -103,7 +104,8 @@ impl Arm {
         }
     }
 
-    /// An agent with this arm's strategy; `others` are the other parties' models of their observations, which a rival is made of.
+    /// An agent with this arm's strategy; `others` are the other parties' models of their
+    /// observations, for building a rival.
     fn agent(
         self,
         problem: &dyn Problem,
@@ -157,7 +159,7 @@ impl Arm {
         Ok(Box::new(SharedPriorAgent::new(domain, settings, is_placebo, map, seed)?))
     }
 
-    /// An agent that weighs models, with the own model and search of `settings`.
+    /// An agent that weights models, with the own model and search of `settings`.
     fn ensemble(
         self,
         domain: Domain,
@@ -180,7 +182,7 @@ impl Arm {
         Ok(Box::new(MessageAgent::of(party, false)))
     }
 
-    /// The arm whose agents send what this arm's agent gets.
+    /// The arm whose agents send the messages for this arm's agent.
     fn sender(self) -> Option<Self> {
         match self {
             Self::SharedPrior | Self::Rgpe | Self::Taf | Self::WarmStart => Some(Self::SharedPrior),
@@ -190,7 +192,7 @@ impl Arm {
     }
 }
 
-/// A party to which no further message comes.
+/// A party that receives no further messages.
 fn alone<S>(strategy: S, domain: Domain, map: &Arc<FeatureMap>) -> AnyAgent
 where
     S: Strategy + 'static,
@@ -201,12 +203,12 @@ where
 /// The messages of a family's parties in one repetition: by arm of the sender, outlook and party.
 type Messages = BTreeMap<(&'static str, &'static str, usize), AgentUpdate>;
 
-/// The knowledge of a family's parties in one repetition.
+/// State of a family's parties in one repetition.
 struct Known {
-    /// The features that all share.
+    /// The shared features.
     map: Arc<FeatureMap>,
     messages: Messages,
-    /// Each party's model of its observations, as it found them.
+    /// Each party's model of its true observations.
     models: Vec<Posterior>,
 }
 
@@ -214,12 +216,12 @@ pub(super) fn run(call: Call<'_>) -> anyhow::Result<ExperimentResult> {
     run_arms("shared-prior", &Arm::WITHOUT_RIVALS, call)
 }
 
-/// Other uses of what the others know, which cost far more than the shared prior.
+/// Other uses of the others' knowledge, which cost far more than the shared prior.
 pub(super) fn run_rivals(call: Call<'_>) -> anyhow::Result<ExperimentResult> {
     run_arms("shared-prior-rivals", &Arm::RIVALS, call)
 }
 
-/// The arms in all families, each task of which is the newcomer in turn.
+/// Runs the arms on all families; each task is the newcomer in turn.
 fn run_arms(
     name: &'static str,
     arms: &'static [Arm],
@@ -234,7 +236,7 @@ fn run_arms(
     let writer = call.writer(&columns)?;
     let mut jobs = Vec::new();
     for (index, family) in families.iter().enumerate() {
-        // Misleading others are of interest only beside a party alone.
+        // Misleading others are of interest only in comparison with a party alone.
         let has_alone = arms.contains(&Arm::LogEi);
         let outlooks = family.outlooks.iter().filter(|each| has_alone || **each == Outlook::Honest);
         for outlook in outlooks {
@@ -244,7 +246,7 @@ fn run_arms(
                         let unit =
                             RowLabels::new(family.configuration(*outlook), arm.name(), "", run);
                         let (prepared, seed) = (&prepared, unit_seed(seed, index, run));
-                        // A session is made only if nothing was stopped: then all is prepared.
+                        // This runs only if nothing was stopped, so all of `prepared` is present.
                         let job = Job::session(unit, move || {
                             session(family, *outlook, arm, task, &prepared[&(index, run)], seed)
                         });
@@ -271,7 +273,7 @@ fn run_arms(
     call.conclude(&rows, ended, request, pairs_of)
 }
 
-/// The findings of `known` in each repetition of each family, by family and run.
+/// Calls `known` for each repetition of each family; returns its results by family and run.
 fn everything_known<T: Send>(
     call: Call<'_>,
     families: &[Family],
@@ -320,7 +322,7 @@ fn unit_seed(seed: Seed, family: usize, run: u32) -> Seed {
     seed.child(Purpose::Run, u64::from(run)).child(Purpose::Agent, family as u64)
 }
 
-/// The features that all share.
+/// The shared features.
 fn feature_map(dim: usize, n_features: usize, seed: Seed) -> anyhow::Result<Arc<FeatureMap>> {
     #[expect(clippy::cast_precision_loss, reason = "dimensions are far below 2^53")]
     let median = 0.3 * (dim as f64).sqrt();
@@ -333,7 +335,7 @@ fn feature_map(dim: usize, n_features: usize, seed: Seed) -> anyhow::Result<Arc<
     Ok(Arc::new(map))
 }
 
-/// The shared features, and everybody's messages and models, of [`N_PAST`] uniformly random points each.
+/// The shared features, and all messages and models, from [`N_PAST`] uniformly random points each.
 fn known(family: &Family, seed: Seed) -> anyhow::Result<Known> {
     let map = feature_map(family.tasks[0].space().dim(), N_FEATURES, seed)?;
     let (mut messages, mut models) = (Messages::new(), Vec::new());
@@ -356,7 +358,7 @@ fn known(family: &Family, seed: Seed) -> anyhow::Result<Known> {
     Ok(Known { map, messages, models })
 }
 
-/// The message of an arm's agent with such a past.
+/// The message of an arm's agent with this past.
 fn message(
     arm: Arm,
     problem: &dyn Problem,
@@ -415,7 +417,7 @@ fn session(
     Ok(session_of(vec![member], contributions, message_len, map))
 }
 
-/// A party that makes so many queries, with its name.
+/// A party with this number of queries, with its name.
 fn member(
     family: &Family,
     task: usize,
@@ -433,7 +435,7 @@ fn member(
     Ok((format!("{} {task}", family.party), member))
 }
 
-/// Parties that optimize, with what they get of those that only contribute: messages of a length.
+/// A session of optimizing parties, with the messages of contributors and their length.
 fn session_of(
     members: Vec<(String, Member<AnyAgent>)>,
     contributions: Vec<AgentUpdate>,

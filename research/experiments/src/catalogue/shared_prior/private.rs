@@ -1,4 +1,5 @@
-//! The worth of joining a private federation: a party comes to others whose noisy sum was released once.
+//! The benefit of joining a private federation: a party joins others whose noisy sum was released
+//! once.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -31,40 +32,41 @@ use super::{
 use crate::catalogue::jobs::{AnyAgent, Job, check_primary, columns_of};
 use crate::catalogue::{Call, ExperimentResult};
 
-/// The families whose parties join.
+/// The families of the joining parties.
 const FAMILIES: [&str; 2] = ["landmine", "digits"];
 /// ε of the release, at [`DELTA`].
 const EPSILONS: [f64; 2] = [2.0, 4.0];
 const DELTA: f64 = 1e-5;
-/// Parties in a release: N.
+/// N, the numbers of parties in a release.
 const SIZES: [usize; 5] = [12, 25, 50, 100, 200];
-/// N at which every arm is run; at the others the shared prior is, to find the smallest federation that pays.
+/// N at which every arm runs; at the others only the shared prior does, to find the smallest
+/// federation with a benefit.
 const COMPARED: [usize; 2] = [50, 200];
-/// M of DP-FTS-DE, whose noise grows with √M; that of the shared prior grows with √r.
+/// M of DP-FTS-DE. Its noise grows with √M, that of the shared prior with √r.
 const N_FEATURES_FTS: usize = 40;
 
-/// The use that a party makes of a release.
+/// A party's use of a release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Algorithm {
     SharedPrior,
     DpFtsDe,
 }
 
-/// A release: of whom, at which cost.
+/// A release: its algorithm, its cost and its number of parties.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Released {
     algorithm: Algorithm,
     epsilon: f64,
     n_parties: usize,
-    /// True if all vectors are zero: its noise alone, as a control.
+    /// True if all vectors are zero: a control of pure noise.
     is_null: bool,
 }
 
-/// The strategy of the party that joins.
+/// The strategy of the joining party.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Arm {
     Joins(Released),
-    /// Log expected improvement alone after so many random points.
+    /// Log expected improvement alone after `n_random` random points.
     LogEi {
         n_random: usize,
     },
@@ -75,7 +77,7 @@ enum Arm {
 const ALONE: [Arm; 3] = [Arm::LogEi { n_random: 3 }, Arm::LogEi { n_random: 1 }, Arm::Ts];
 
 impl Arm {
-    /// The arms of a panel, which is an ε.
+    /// The arms of a panel, one panel per ε.
     fn of(epsilon: f64) -> Vec<Self> {
         let mut arms = ALONE.to_vec();
         for n_parties in SIZES {
@@ -107,10 +109,11 @@ impl Arm {
     }
 }
 
-/// The shared features of an algorithm in a repetition, and each party's vector: of a task, with evaluations of its own.
+/// The shared features of an algorithm in a repetition, and each party's vector, for its task and
+/// its own evaluations.
 struct Known {
     map: Arc<FeatureMap>,
-    /// Parties of one task have different evaluations: task by task, copy by copy.
+    /// Vectors by task and copy: parties of one task have different evaluations.
     vectors: BTreeMap<(usize, usize), Vec<f64>>,
 }
 
@@ -139,7 +142,7 @@ pub(in crate::catalogue) fn run(call: Call<'_>) -> anyhow::Result<ExperimentResu
                         let unit = RowLabels::new(panel(family, *epsilon), arm.name(), "", run);
                         let (known, seed) = (&known, unit_seed(seed, index, run));
                         let job = Job::session(unit, move || {
-                            // Is called only if nothing was stopped: then all is known.
+                            // This runs only if nothing was stopped, so all of `known` is present.
                             let [own, fts] = &known[&(index, run)];
                             let maps = |algorithm| match algorithm {
                                 Algorithm::SharedPrior => own,
@@ -180,7 +183,8 @@ fn panel(family: &Family, epsilon: f64) -> String {
     format!("{}, epsilon = {epsilon}", family.name)
 }
 
-/// The comparisons of a panel: every federation with a party alone, and where there are both, with its noise alone and DP-FTS-DE.
+/// The comparisons of a panel: every federation with a party alone, and, if present, with its pure
+/// noise and DP-FTS-DE.
 fn pairs() -> Vec<(String, String)> {
     let mut pairs = Vec::new();
     for n_parties in SIZES {
@@ -194,8 +198,8 @@ fn pairs() -> Vec<(String, String)> {
     pairs
 }
 
-/// The claims that the experiment was made for: federations of both compared sizes ahead of `log-ei`, of their noise alone and of DP-FTS-DE, at
-/// five and ten queries.
+/// The primary claims of the experiment: federations of both compared sizes beat `log-ei`, their
+/// pure noise and DP-FTS-DE, at five and ten queries.
 fn primary(family: &Family) -> Vec<PrimaryComparison> {
     let mut found = Vec::new();
     for epsilon in EPSILONS {
@@ -215,8 +219,8 @@ fn primary(family: &Family) -> Vec<PrimaryComparison> {
     found
 }
 
-/// Shared features and the vectors of all parties, by a shared prior and by DP-FTS-DE. Each task has as many parties as the largest
-/// federation needs.
+/// Shared features and the vectors of all parties, for a shared prior and for DP-FTS-DE. Each task
+/// has as many parties as the largest federation needs.
 fn vectors(family: &Family, seed: Seed) -> anyhow::Result<[Known; 2]> {
     let dim = family.tasks[0].space().dim();
     let map = |n_features| {
@@ -271,7 +275,8 @@ fn private_agent(
     Ok(PrivatePriorAgent::new(domain, settings, Arc::clone(map), seed)?)
 }
 
-/// DP-FTS-DE as in the setting that helps of `dp-landmine`, with one region: few features, means under much noise, one release.
+/// DP-FTS-DE as in the helpful setting of `dp-landmine`, with one region: few features, means under
+/// large noise, one release.
 fn dp_fts_de(
     problem: &dyn Problem,
     n_agents: usize,
@@ -297,7 +302,7 @@ fn dp_fts_de(
     Ok(DpFtsDe::new(Domain::Space(space.clone()), settings, Arc::clone(map), seed)?)
 }
 
-/// The party that joins, with the release at hand, and the features that it was made with.
+/// The joining party with the release, and the features of the release.
 fn joining<'a>(
     family: &Family,
     task: usize,
@@ -322,7 +327,7 @@ fn joining<'a>(
         }
         Arm::Ts => {
             let map = Arc::clone(&known(Algorithm::DpFtsDe).map);
-            let agent = dp_fts_de(problem, 1, &map, own_seed)?; // without a release it is Thompson sampling
+            let agent = dp_fts_de(problem, 1, &map, own_seed)?; // unreleased: Thompson sampling
             Ok((alone(agent, domain, &map), map))
         }
         Arm::Joins(released) => {
@@ -347,7 +352,7 @@ fn joining<'a>(
     }
 }
 
-/// The noisy sum of the vectors of N parties, of all tasks but one in turn.
+/// The noisy sum of the vectors of N parties, taken cyclically from all tasks but one.
 fn release(
     family: &Family,
     task: usize,

@@ -1,7 +1,8 @@
-//! Rivals of the shared prior: other uses that a party could make of what the others know.
+//! Rivals of the shared prior: other uses that a party could make of the others' knowledge.
 //!
-//! All have the search, the logarithm of expected improvement and the units of outputs of the arm `log-ei`; only the model differs. They
-//! are made of the others' own models, which hold their observations: each says what its method would send.
+//! All have the search, the logarithm of expected improvement and the output units of the arm
+//! `log-ei`; only the model differs. They are built from the others' own models, which hold their
+//! observations. Each method documents the data that it would send.
 
 mod consensus;
 mod pooled;
@@ -17,40 +18,44 @@ use fedbo_streams::{Seed, Stream};
 pub(super) use self::consensus::Consensus;
 use self::pooled::{Pooled, PooledImprovement};
 
-/// The model that a party makes of what the others know.
+/// The model that a party builds from the others' knowledge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Method {
-    /// All observations of all parties under one Gaussian process ([`Pooled`]): what could be made of them without any regard to what is
-    /// sent, which is every observation. A bound as far as its model holds.
+    /// All observations of all parties under one Gaussian process ([`Pooled`]), regardless of the
+    /// amount of data sent, which is every observation. It is a bound as far as its model is right.
     Pooled,
-    /// The others' hyperparameters, in place of a fit: the geometric means of their length scales, signal variances and noise variances
-    /// (Yue & Al Kontar 2021, arXiv 2111.14008). Each would send these d + 2 numbers once.
+    /// The others' hyperparameters instead of a fit: the geometric means of their length scales,
+    /// signal variances and noise variances (Yue & Al Kontar 2021, arXiv 2111.14008). Each party
+    /// would send these d + 2 numbers once.
     ///
-    /// Differs from FGPR, where a server averages iterates of stochastic gradients: here each party's fit has converged before the
-    /// average. The mean is 0, so that the first three queries are random, as those of `log-ei`.
+    /// Differs from FGPR, where a server averages iterates of stochastic gradients: here each
+    /// party's fit has converged before the average. The prior mean is 0, so the first three
+    /// queries are random, as for `log-ei`.
     AverageHyperparameters,
-    /// The Wasserstein barycentre of everybody's posteriors, point by point (Mallasto & Feragen 2017): its mean is the average of the
-    /// means, its standard deviation that of the standard deviations. Each would send both on a fine grid, or all that gives them.
+    /// The Wasserstein barycentre of all posteriors, point by point (Mallasto & Feragen 2017). Its
+    /// mean is the average of the means, its standard deviation that of the standard deviations.
+    /// Each party would send both on a fine grid, or equivalent data.
     ///
-    /// The party's own posterior has half of the weight, and the others the other half in equal parts. The largest mean at an own input is
-    /// to be improved on, as own outputs have units of their own.
+    /// The party's own posterior has half of the weight, and the others share the other half
+    /// equally. The incumbent is the largest mean at an own input, because own outputs have their
+    /// own units.
     Barycentre,
 }
 
-/// Random queries before a model without anybody's observations is used, as those of `log-ei`.
+/// Number of random queries before a model without any observations is used, as for `log-ei`.
 const N_RANDOM_FIRST: usize = 3;
 /// The own posterior's weight in a barycentre.
 const OWN_WEIGHT: f64 = 0.5;
-/// Below, a standard deviation is rounding.
+/// A standard deviation below this is rounding error.
 const LEAST_STD: f64 = 1e-7;
 
-/// A party by one of the methods.
+/// A party with one of the methods.
 pub(super) struct Rival {
     proposer: Proposer,
     model: Model,
 }
 
-/// The knowledge of the others, as the method has it.
+/// The others' knowledge in the form for the method.
 enum Model {
     Pooled(Box<Pooled>),
     Hyperparameters { kernel: Kernel, noise_variance: f64 },
@@ -58,13 +63,14 @@ enum Model {
 }
 
 impl Rival {
-    /// A party without observations, beside `others`: the model of each, conditioned on its observations. `seed` feeds hyperparameter fits.
+    /// Creates a party without observations; `others` are the models of the others, conditioned on
+    /// their observations. `seed` is for hyperparameter fits.
     ///
     /// # Errors
     /// If a covariance has no Cholesky factor.
     ///
     /// # Panics
-    /// If there is no other.
+    /// If `others` is empty.
     pub(super) fn new(
         method: Method,
         domain: Domain,
@@ -133,7 +139,7 @@ impl Strategy for Rival {
     }
 }
 
-/// The geometric means of hyperparameters: the kernel and the noise variance.
+/// The kernel and the noise variance with geometric means of hyperparameters.
 fn average_hyperparameters(others: &[&Posterior]) -> Result<(Kernel, f64), GpError> {
     #[expect(clippy::cast_precision_loss, reason = "numbers of parties")]
     let mean = |of: &dyn Fn(&Posterior) -> f64| {
@@ -157,7 +163,7 @@ struct Barycentre<'a> {
 impl<'a> Barycentre<'a> {
     fn new(own: &'a Posterior, others: &'a [Predictor<'static>]) -> Self {
         let mut barycentre = Self { own: own.predictor(), others, best: None };
-        // Without a value to improve on, values are means.
+        // Without an incumbent, values are means.
         barycentre.best = barycentre.values(own.inputs()).into_iter().reduce(f64::max);
         barycentre
     }

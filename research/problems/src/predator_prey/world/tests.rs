@@ -2,7 +2,7 @@ use fedbo_streams::{Purpose, Seed};
 
 use super::*;
 
-/// Nothing to bump into: obstacles far away.
+/// Obstacles far away, out of contact.
 const AWAY: [Vector; N_OBSTACLES] = [[90.0, 0.0], [90.0, 9.0]];
 
 fn still(places: [Vector; N_AGENTS], obstacles: [Vector; N_OBSTACLES]) -> World {
@@ -10,12 +10,12 @@ fn still(places: [Vector; N_AGENTS], obstacles: [Vector; N_OBSTACLES]) -> World 
     World { agents, obstacles }
 }
 
-/// Agents apart from each other, so that contact gives less than exp(−1000).
+/// Agents so far apart that the contact force is below exp(−1000).
 fn apart() -> World {
     still([[0.0, 0.0], [5.0, 0.0], [0.0, 5.0]], AWAY)
 }
 
-/// Worlds in which agents move, overlap each other and overlap obstacles.
+/// Worlds with moving agents that overlap each other and obstacles.
 fn crowded(index: u64) -> World {
     let mut stream = Seed::new(21).stream(Purpose::Test, index, 0);
     let mut world = World::random(&mut stream);
@@ -66,8 +66,8 @@ fn speed_follows_the_closed_form_of_damping() {
     assert!(length(world.agents[2].velocity) <= 0.0);
 }
 
-/// A full push would end at 0.4 F, 1.2 for a predator and 1.6 for the prey: above the maximal speeds, which bound it. The
-/// direction stays.
+/// A full push would end at 0.4 F, 1.2 for a predator and 1.6 for the prey, above the maximum
+/// speeds, which limit it. The direction is unchanged.
 #[test]
 fn full_pushes_end_at_the_maximal_speed() {
     let mut world = apart();
@@ -79,7 +79,8 @@ fn full_pushes_end_at_the_maximal_speed() {
     }
 }
 
-/// c k ln 2 at the touching distance, c times the depth well inside, nothing well outside; away from the other disc.
+/// c k ln 2 at the touching distance, c times the depth well inside, zero well outside; directed
+/// away from the other disc.
 #[test]
 fn the_force_of_contact_is_that_of_the_environment() {
     let force = |distance: f64| contact([0.6 * distance, -0.8 * distance], 0.15);
@@ -90,9 +91,10 @@ fn the_force_of_contact_is_that_of_the_environment() {
     assert!(contact([1e-300, 0.0], 0.15)[0].is_finite());
 }
 
-/// ∫ F over the distance from reach − p to infinity is c (p²/2 + π²k²/6) but for exp(−p/k): the potential of a contact. So in
-/// fine steps without damping two equal discs that meet head-on exchange their velocities, and come as near as that potential
-/// lets them: μ v²/2 = c (p²/2 + π²k²/6) with the reduced mass μ = 1/2 and relative speed v.
+/// ∫ F over the distance from reach − p to infinity is c (p²/2 + π²k²/6) up to exp(−p/k): the
+/// potential of a contact. So in fine steps without damping two equal discs in a head-on collision
+/// exchange their velocities. Their minimum distance follows from that potential:
+/// μ v²/2 = c (p²/2 + π²k²/6) with the reduced mass μ = 1/2 and relative speed v.
 #[test]
 fn a_contact_keeps_energy_and_exchanges_the_velocities_of_equal_discs() {
     let (reach, speed, step) = (0.15, 0.8, 1e-5);
@@ -113,7 +115,8 @@ fn a_contact_keeps_energy_and_exchanges_the_velocities_of_equal_discs() {
     assert!((reach - nearest - depth).abs() < 1e-5, "{nearest}");
 }
 
-/// Forces of contact between agents cancel, so without obstacles Σ v ← 0.75 Σ v, unless a speed is cut.
+/// Contact forces between agents cancel, so without obstacles Σ v ← 0.75 Σ v, unless a speed is
+/// clipped.
 #[test]
 fn contacts_keep_momentum() {
     let mut n_pushed = 0;
@@ -162,7 +165,7 @@ fn a_step_has_no_preferred_direction() {
     }
 }
 
-/// Each number by hand, for agents at places and velocities of their own.
+/// All numbers by hand, for agents with distinct positions and velocities.
 #[test]
 fn agents_see_themselves_then_obstacles_then_the_others_then_the_prey() {
     let mut world = still([[1.0, 2.0], [3.0, 5.0], [8.0, 13.0]], [[0.1, 0.2], [0.3, 0.5]]);
@@ -181,8 +184,9 @@ fn agents_see_themselves_then_obstacles_then_the_others_then_the_prey() {
     assert_eq!(world.observation_of(0)[8..10], [2.0, 3.0]);
 }
 
-/// One step in the manner of the environment's own program: discs in one list, forces gathered pair by pair over all pairs, the
-/// rounded-off depth as a logarithm of a sum of two exponentials, polar coordinates for direction and speed.
+/// One step in the style of the environment's own program: discs in one list, forces accumulated
+/// over all pairs, the smoothed depth as a logarithm of a sum of two exponentials, polar
+/// coordinates for direction and speed.
 fn twin(world: &World, forces: &[Vector; N_AGENTS]) -> [Body; N_AGENTS] {
     let agents = world.agents.iter().map(|body| body.position).zip(SIZES);
     let obstacles = world.obstacles.iter().map(|&place| (place, 0.2));

@@ -1,4 +1,5 @@
-//! The equations against another formulation, conservation laws, symmetries and the order of the method.
+//! The equations against another formulation, conservation laws, symmetries and the order of the
+//! integrator.
 
 use std::f64::consts::TAU;
 
@@ -46,7 +47,7 @@ fn run(
     })
 }
 
-/// Kinetic energy, momentum and angular momentum about the origin, from the rods one by one.
+/// Kinetic energy, momentum and angular momentum about the origin, summed over the rods.
 fn energy_and_momenta(motion: &Motion) -> (f64, [f64; 2], f64) {
     let (mut energy, mut momentum, mut spin) = (0.0, [0.0; 2], 0.0);
     for rod in newton_euler::rods(motion) {
@@ -58,8 +59,8 @@ fn energy_and_momenta(motion: &Motion) -> (f64, [f64; 2], f64) {
     (energy, momentum, spin)
 }
 
-/// Lagrange's equations and those of rods held together by forces give the same accelerations, also beyond the stops.
-/// They are up to some hundreds, so rounding is far below the tolerance.
+/// Lagrange's equations and those of rods held together by forces give the same accelerations, also
+/// beyond the stops. Accelerations are up to a few hundred, so rounding is far below the tolerance.
 #[test]
 fn accelerations_are_those_of_rods_held_together_by_forces() {
     let mut stream = stream(0);
@@ -79,11 +80,12 @@ fn accelerations_are_those_of_rods_held_together_by_forces() {
         let other = Medium { drag_along: 1.001 * medium.drag_along, ..medium };
         largest_other = largest_other.max(distance(&other.slopes(&motion, torques), &expected));
     }
-    assert!(largest_other > 1e-4, "{largest_other}"); // so it can fail
+    assert!(largest_other > 1e-4, "{largest_other}"); // the test would detect other equations
 }
 
-/// Without a medium, momentum stays as it is; angular momentum and energy, less the torques' work Σ τ (angle of the joint),
-/// stay to the method's error, which falls by at least 2⁴ = 16 when the step is halved.
+/// Without a medium, momentum is conserved exactly. Angular momentum, and energy minus the torques'
+/// work Σ τ (angle of the joint), are conserved up to the method's error, which falls by at least
+/// 2⁴ = 16 when the step is halved.
 #[test]
 fn momenta_and_energy_are_conserved_without_a_medium() {
     for (index, speed, torques) in [(1, 5.0, [0.0, 0.0]), (2, 1.0, [0.8, -0.5])] {
@@ -111,11 +113,12 @@ fn momenta_and_energy_are_conserved_without_a_medium() {
     }
 }
 
-/// A halved step leaves a sixteenth of the error, with drag and torques that are constant for 0.04 s.
+/// Halving the step reduces the error to a sixteenth, with drag and with torques that are constant
+/// for 0.04 s.
 #[test]
 fn the_method_is_of_fourth_order() {
     let torques = |time: f64| {
-        let angle = (time / 0.04 + 0.01).floor() * 0.04; // 0.01 for rounding
+        let angle = (time / 0.04 + 0.01).floor() * 0.04; // 0.01 absorbs rounding
         [2.0 * angle.sin(), 2.0 * (angle - 1.0).sin()]
     };
     let medium = Medium { stop_stiffness: 0.0, ..Medium::VISCOUS };
@@ -145,8 +148,9 @@ fn drag_takes_energy_in_every_step() {
     }
 }
 
-/// A stretched swimmer slides by v̇ = −(k' l/m) v, moves across itself by v̇ = −(k l/m) v and turns by ω̇ = −(k l/m) ω: the
-/// medium slows each piece of it in proportion to its speed. The method's factor for a step h is e^(−z) to z⁵/120, z = 10 h.
+/// A stretched swimmer slides by v̇ = −(k' l/m) v, moves sideways by v̇ = −(k l/m) v and turns by
+/// ω̇ = −(k l/m) ω: the drag on each piece is proportional to its speed. The method's factor for a
+/// step h is e^(−z) up to z⁵/120, z = 10 h.
 #[test]
 fn a_stretched_swimmer_at_rest_stays_and_a_moving_one_slows_exponentially() {
     let rest = run(&Medium::VISCOUS, Motion::ZERO, (100, 0.02), |_| [0.0; 2]);
@@ -169,8 +173,9 @@ fn a_stretched_swimmer_at_rest_stays_and_a_moving_one_slows_exponentially() {
     assert!(distance(&end, &expected) < 1e-5, "{end:?}");
 }
 
-/// Torques that travel as a wave from head to tail push the swimmer forward, and the wave in reversed time, which travels
-/// from tail to head, back: exchanging the joints is a half turn and a mirror, so the two ways are equal.
+/// Torques that travel as a wave from head to tail push the swimmer forward. The time-reversed
+/// wave, which travels from tail to head, pushes it back. Exchanging the joints is a half turn and
+/// a mirror, so both distances are equal.
 #[test]
 fn a_wave_from_head_to_tail_swims_forward_and_its_time_reverse_backward() {
     let wave = |time: f64| {
@@ -187,13 +192,14 @@ fn a_wave_from_head_to_tail_swims_forward_and_its_time_reverse_backward() {
     let (forward, backward) = (way(&wave), way(&reverse));
     assert!(forward > 1.0, "{forward}");
     assert!((forward + backward).abs() < 1e-9, "{forward} {backward}");
-    // Drag that is the same along and across gives nothing to push against.
+    // Isotropic drag gives no propulsion.
     let isotropic = Medium { drag_along: Medium::VISCOUS.drag_across, ..Medium::VISCOUS };
     let way = run(&isotropic, Motion::ZERO, (1000, 0.02), wave).centre[0];
     assert!(way.abs() < 1e-9, "{way}");
 }
 
-/// In a mirror along the x axis angles, sideways motion and torques change their signs and nothing else happens.
+/// A mirror along the x axis changes the signs of angles, sideways motion and torques, and nothing
+/// else.
 #[test]
 fn a_mirrored_swimmer_swims_the_mirrored_way() {
     let mirror = |motion: &Motion| Motion {

@@ -1,4 +1,4 @@
-//! Vectors that wait for whoever leads, which any replica takes.
+//! Vectors that any replica takes, and that wait for the leader.
 
 use fedbo_postgres::{Ended, Operation, Patience};
 use postgres::Row;
@@ -8,17 +8,22 @@ use super::rows::{Outcome, bytes, forget_before, int, no_study, signed, slot_num
 use super::{PATIENCE, PostgresStore};
 use crate::store::{Arrived, Lead, Posted, Posting, StoreError, StudyKey};
 
-/// The inbox in which replicas leave vectors for the leader. Its content ends with the round, and with a crash of the
-/// database: then agents are asked for it again.
+/// Inbox for vectors from replicas to the leader.
+///
+/// Its contents are deleted when the round ends. A crash of the database loses them too, and agents
+/// are then asked for their vectors again.
 impl PostgresStore {
-    /// Takes a vector if its round is open, in one transaction; the first of a slot and round counts (INV-6). A repeat is
-    /// answered as the first was, also after the round.
+    /// Stores a vector if its round is open, in one transaction.
+    ///
+    /// The first vector of a slot and round counts (INV-6). A repeat gets the same answer as the
+    /// first, also after the round.
     ///
     /// # Errors
     /// If the store cannot be written.
     pub fn post(&self, posting: &Posting<'_>) -> Result<Posted, StoreError> {
         let (slot, round) = (i64::from(posting.slot), signed(posting.round));
-        // One statement is one transaction. The lock is shared among vectors; whoever shuts the inbox waits for them.
+        // One statement is one transaction. Vectors share the lock, and shutting the inbox waits
+        // for them.
         let sql = "
             WITH here AS MATERIALIZED (
                 SELECT round, is_open, began_ms FROM fedbo_coordinator.studies WHERE id = $1 FOR SHARE
@@ -65,21 +70,22 @@ impl PostgresStore {
                 _ if is_put => Posted::Taken,
                 Some(known) if known == round && known_mark != mark => Posted::Conflict,
                 Some(known) if known >= round => Posted::Taken,
-                // All agents are enrolled, and nobody plays the first round yet.
+                // All agents are enrolled, but no leader has begun the first round.
                 _ if !has_begun => Posted::BeforeTheFirst,
                 _ if round > current => Posted::Early { current: unsigned(current) },
-                // Another one of this slot came while this statement ran: now it is seen.
+                // A concurrent statement stored another vector of this slot. The next attempt sees
+                // it.
                 _ if round == current && is_open => continue,
                 _ => Posted::Late,
             });
         }
         Err(StoreError::Refused {
             path: self.pool.place().into(),
-            message: "many vectors of one agent came at once".to_owned(),
+            message: "many vectors of one agent arrived at once".to_owned(),
         })
     }
 
-    /// Returns true if a vector of this slot and round would be taken, and has not come.
+    /// Returns true if a vector of this slot and round would be taken, and is missing.
     ///
     /// # Errors
     /// If the store cannot be read.
@@ -95,7 +101,7 @@ impl PostgresStore {
         Ok(!rows.is_empty())
     }
 
-    /// The vectors of a round but for those of `known` slots.
+    /// Returns the vectors of a round, except those of `known` slots.
     ///
     /// # Errors
     /// If the store cannot be read.
@@ -122,10 +128,11 @@ impl PostgresStore {
         arrived.map_err(|ended| self.refusal(ended, Operation::Read))
     }
 
-    /// Takes no more vectors of the round that is being played. What was taken before can be read when this returns.
+    /// Shuts the inbox for the current round. All vectors that were taken before can be read when
+    /// this returns.
     ///
     /// # Errors
-    /// [`StoreError::Superseded`] if somebody else leads; or if the store cannot be written.
+    /// [`StoreError::Superseded`] if another coordinator leads; or if the store cannot be written.
     pub fn shut_inbox(&self, lead: &Lead) -> Result<(), StoreError> {
         self.lead_on(lead, |tx, _| {
             tx.query_typed(
@@ -136,10 +143,10 @@ impl PostgresStore {
         })
     }
 
-    /// Deletes the vectors of all rounds up to this one, and takes no more of them (INV-16).
+    /// Deletes the vectors of all rounds up to `round`, and takes no more of them (INV-16).
     ///
     /// # Errors
-    /// [`StoreError::Superseded`] if somebody else leads; or if the store cannot be written.
+    /// [`StoreError::Superseded`] if another coordinator leads; or if the store cannot be written.
     pub fn forget_vectors(&self, lead: &Lead, round: u64) -> Result<(), StoreError> {
         let round = signed(round);
         self.lead_on(lead, |tx, _| {
@@ -151,7 +158,7 @@ impl PostgresStore {
         })
     }
 
-    /// A number that is another one after a crash of the database has emptied the inbox.
+    /// Returns a number that changes when a crash of the database has emptied the inbox.
     ///
     /// # Errors
     /// If the store cannot be used.
@@ -173,7 +180,7 @@ impl PostgresStore {
         )?;
         let gone = || StoreError::Refused {
             path: self.pool.place().into(),
-            message: "its inbox was emptied just now".to_owned(),
+            message: "its inbox has just been emptied".to_owned(),
         };
         ask(LOOK)?.ok_or_else(gone)
     }

@@ -1,11 +1,16 @@
-//! The layout of a coordinator's store in a database: a schema `fedbo_coordinator` of its own.
+//! The layout of a coordinator's store in a database: its own schema `fedbo_coordinator`.
 
 use fedbo_postgres::Layout;
 
-/// Times are milliseconds since 1970. `holder` is who plays a study's rounds, until when, with the fencing token; `is_open` says
-/// whether vectors of the round are taken. `identity` is the public key by which agents know the coordinator. `inbox` has the newest vector of a slot that was taken: sealed, and gone once its round is
-/// over; of a relayed study its mark stays. What is unlogged is in no backup, and empty after a crash of the server: then
-/// `inbox_epoch` is empty too, and gets another number.
+/// Layout of the schema. Times are milliseconds since 1970.
+///
+/// - `holder` leads a study until `until_ms`, with the fencing token `token`.
+/// - `is_open` is true while the round takes vectors.
+/// - `identity` is the coordinator's public key, as agents know it.
+/// - `inbox` has the newest vector of each slot, sealed. It is deleted once its round is over, but
+///   in a relayed study its mark stays.
+/// - Unlogged tables are in no backup, and are empty after a crash of the server. `inbox_epoch` is
+///   then empty too, and gets a new number.
 pub(super) const LAYOUT: Layout = Layout {
     schema: "fedbo_coordinator",
     version: 1,
@@ -88,8 +93,8 @@ CREATE UNLOGGED TABLE fedbo_coordinator.inbox_epoch (
 "#,
 };
 
-/// The participants of releases, where a slot may be in so many only: four bytes for each slot, and the digest of the release.
-/// Added to a schema that first needs it.
+/// Participants of releases that are charged or have limited participations: four bytes per slot,
+/// and the digest of the release. The table is created when a schema first needs it.
 pub(super) const PARTICIPANTS: &str = "
 CREATE TABLE IF NOT EXISTS fedbo_coordinator.participants (
     study bigint NOT NULL REFERENCES fedbo_coordinator.studies (id),
@@ -99,7 +104,18 @@ CREATE TABLE IF NOT EXISTS fedbo_coordinator.participants (
     PRIMARY KEY (study, round)
 )";
 
-/// The hashes to which helpers of secure sums are bound. Added to a schema that first needs it.
+/// Counters of slots: the last requests, and the first round that may belong to the slot's key. The
+/// table is created when a schema first needs it.
+pub(super) const COUNTERS: &str = "
+CREATE TABLE IF NOT EXISTS fedbo_coordinator.counters (
+    study bigint NOT NULL REFERENCES fedbo_coordinator.studies (id),
+    slot bigint NOT NULL CHECK (slot >= 0),
+    recent bytea NOT NULL CHECK (length(recent) % 24 = 0),
+    since bigint NOT NULL CHECK (since >= 0),
+    PRIMARY KEY (study, slot)
+)";
+
+/// Commitments of helpers of secure sums. The table is created when a schema first needs it.
 pub(super) const COMMITMENTS: &str = "
 CREATE TABLE IF NOT EXISTS fedbo_coordinator.commitments (
     study bigint NOT NULL REFERENCES fedbo_coordinator.studies (id),
@@ -108,8 +124,11 @@ CREATE TABLE IF NOT EXISTS fedbo_coordinator.commitments (
     PRIMARY KEY (study, round)
 )";
 
-/// The parts of rounds that shards have: slots and sums, sealed. Added to a schema that first needs it; in no base backup, archive or standby,
-/// and empty after a crash of the server, as vectors are.
+/// Shards' parts of rounds: slots and sealed sums. The table is created when a schema first needs
+/// it.
+///
+/// Like vectors, it is in no base backup, archive or standby, and empty after a crash of the
+/// server.
 pub(super) const SHARDS: &str = "
 CREATE UNLOGGED TABLE IF NOT EXISTS fedbo_coordinator.shards (
     study bigint NOT NULL,

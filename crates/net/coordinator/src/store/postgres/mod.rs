@@ -1,4 +1,4 @@
-//! A coordinator's store in a PostgreSQL database, which replicas on many machines share.
+//! A coordinator's store in a PostgreSQL database, shared by replicas on many machines.
 
 mod inbox;
 mod layout;
@@ -21,31 +21,34 @@ use super::{Lead, StoreError};
 use layout::LAYOUT;
 use rows::{Outcome, bytes, identity, in_words, int};
 
-/// Connections of a process at most.
+/// Maximum number of connections of a process.
 const CONNECTIONS: usize = 8;
-/// The time for which a call waits for a server that is away: rounds try again, and agents are told to.
+/// Maximum wait of a call for an unreachable server. Rounds retry, and agents are told to retry.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// A store in a database, in a schema `fedbo_coordinator` of its own. Any number of processes may share it; one of them plays a
-/// study's rounds. Calls block, and must not be made on a thread that drives asynchronous tasks.
+/// Store in a database, with its own schema `fedbo_coordinator`.
+///
+/// Any number of processes may share it; one of them leads a study. Calls block, and must not be
+/// made on a thread that drives asynchronous tasks.
 pub struct PostgresStore {
     pool: Arc<Pool>,
     ledgers: Ledgers,
 }
 
 impl fmt::Debug for PostgresStore {
-    /// The address without its password.
+    /// Shows the address without its password.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("PostgresStore").field(&self.pool.place()).finish()
     }
 }
 
 impl PostgresStore {
-    /// Connects; with [`Mode::Create`] schemas that are missing are laid out, also that of the ledgers. The database itself must be
-    /// there.
+    /// Connects to a database, which must exist. With [`Mode::Create`], creates missing schemas,
+    /// including that of the ledgers.
     ///
     /// # Errors
-    /// If there is no store, it is none of ours, or the server cannot be used or may lose what it acknowledged.
+    /// If there is no store, it is not one of ours, or the server cannot be used or may lose
+    /// acknowledged data.
     pub fn open(address: &PostgresAddress, mode: Mode) -> Result<Self, StoreError> {
         let path = PathBuf::from(address.to_string());
         let refused = |problem| in_words(problem, path.clone(), Operation::Connect);
@@ -56,7 +59,7 @@ impl PostgresStore {
             Err(PoolError::Absent) => return Err(StoreError::Absent { path }),
             Err(PoolError::NotOurs(names)) => {
                 let message = format!(
-                    "its schema fedbo_coordinator is not one of ours: it holds {names}; name another database"
+                    "its schema fedbo_coordinator was not created by fedbo: it contains {names}; name another database"
                 );
                 return Err(StoreError::NotAStore { path, message });
             }
@@ -73,13 +76,14 @@ impl PostgresStore {
         Ok(Self { pool, ledgers })
     }
 
-    /// The address, without a password.
+    /// Returns the address without a password.
     #[must_use]
     pub fn place(&self) -> &str {
         self.pool.place()
     }
 
-    /// The public key by which agents know this coordinator; none before the first replica has said so.
+    /// Returns the coordinator's public key, as agents know it. `None` until the first replica has
+    /// recorded it.
     ///
     /// # Errors
     /// If the store cannot be read.
@@ -87,8 +91,8 @@ impl PostgresStore {
         self.read(identity)
     }
 
-    /// Says by which key agents know this coordinator, once and for ever. Returns the key that counts: another one, if somebody else
-    /// was faster.
+    /// Records the coordinator's public key for agents, once and for all. Returns the recorded key,
+    /// which is another one if another replica was faster.
     ///
     /// # Errors
     /// If the store cannot be written.
@@ -114,12 +118,13 @@ impl PostgresStore {
         read.map_err(|ended| self.refusal(ended, Operation::Read))
     }
 
-    /// Changes that lead to the same when they are made once more: who does not know whether one happened makes it again.
+    /// Makes an idempotent change. If it is unknown whether the change happened, it is made again.
     fn write<R>(&self, act: impl Fn(&mut Transaction<'_>) -> Outcome<R>) -> Result<R, StoreError> {
         self.write_once(|tx, _| act(tx))
     }
 
-    /// The flag says whether the change may have happened already.
+    /// Makes a change that is not idempotent. The flag is true if the change may have happened
+    /// already.
     fn write_once<R>(
         &self,
         act: impl Fn(&mut Transaction<'_>, bool) -> Outcome<R>,
@@ -128,7 +133,7 @@ impl PostgresStore {
         written.map_err(|ended| self.refusal(ended, Operation::Write))
     }
 
-    /// A transaction of whoever leads the study.
+    /// Runs a transaction if `lead` is still current.
     fn lead_on<R>(
         &self,
         lead: &Lead,

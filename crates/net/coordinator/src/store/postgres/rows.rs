@@ -1,4 +1,4 @@
-//! Rows and parameters, and what transactions have in common.
+//! Rows, parameters and common parts of transactions.
 
 use std::path::PathBuf;
 
@@ -35,12 +35,12 @@ pub(super) fn bytes<'a, T: ToSql + Sync>(value: &'a T) -> Parameter<'a> {
     (value, Type::BYTEA)
 }
 
-/// A number as the database has it; rounds and times are far below its end.
+/// Converts a number for the database. Rounds and times are far below the maximum.
 pub(super) fn signed(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-/// The layout takes no rounds and times below 0.
+/// Converts a number from the database, where rounds and times are not negative.
 pub(super) fn unsigned(number: i64) -> u64 {
     u64::try_from(number).unwrap_or(0)
 }
@@ -95,7 +95,7 @@ pub(super) fn study_named(tx: &mut Transaction<'_>, name: &str) -> Outcome<Study
     }
 }
 
-/// Locks a study, as the first act of whoever changes anything of it.
+/// Locks a study. Every change of a study begins with this.
 pub(super) fn locked(tx: &mut Transaction<'_>, key: StudyKey) -> Outcome<StudyRecord> {
     let sql = format!("{STUDY} WHERE id = $1 FOR NO KEY UPDATE");
     match tx.query_typed_opt(&sql, &[int(&key.0)])? {
@@ -112,7 +112,7 @@ pub(super) fn check_slot(tx: &mut Transaction<'_>, study: StudyKey, slot: u32) -
     }
 }
 
-/// Tokens of a slot that nobody has used are void from now on.
+/// Voids the unused tokens of a slot.
 pub(super) fn void_tokens(tx: &mut Transaction<'_>, study: StudyKey, slot: i64) -> Outcome<()> {
     let sql =
         "DELETE FROM fedbo_coordinator.tokens WHERE study = $1 AND slot = $2 AND used_by IS NULL";
@@ -120,7 +120,7 @@ pub(super) fn void_tokens(tx: &mut Transaction<'_>, study: StudyKey, slot: i64) 
     Ok(())
 }
 
-/// One agent has one slot: or it would count twice.
+/// Checks that the key has no other slot of the study. An agent with two slots would count twice.
 pub(super) fn check_free(
     tx: &mut Transaction<'_>,
     study: StudyKey,
@@ -156,7 +156,7 @@ pub(super) fn is_stored(
     })
 }
 
-/// INV-16. What stays of a vector is that it came.
+/// Deletes the vectors of earlier rounds (INV-16). The record that they came stays.
 pub(super) fn forget_before(tx: &mut Transaction<'_>, study: StudyKey, round: i64) -> Outcome<()> {
     tx.query_typed(
         "UPDATE fedbo_coordinator.inbox SET sealed = NULL WHERE study = $1 AND round < $2 AND sealed IS NOT NULL",
@@ -177,14 +177,14 @@ pub(super) fn now_ms(tx: &mut Transaction<'_>) -> Outcome<u64> {
 pub(super) fn in_words(problem: Problem, path: PathBuf, doing: Operation) -> StoreError {
     let message = match &problem {
         Problem::Unsafe(setting) => {
-            fedbo_postgres::unsafe_setting(setting, "what was acknowledged to agents")
+            fedbo_postgres::unsafe_setting(setting, "data acknowledged to agents")
         }
         problem => problem.words(doing, LAYOUT.schema),
     };
     match problem.is_damage() {
         true => StoreError::Corrupt {
             path,
-            message: format!("it is damaged: {message}; go on from a backup"),
+            message: format!("it is damaged: {message}; restore a backup"),
         },
         false => StoreError::Refused { path, message },
     }

@@ -1,4 +1,4 @@
-//! The parts of a round that shards have.
+//! Shards' parts of a round.
 
 use fedbo_postgres::Operation;
 use postgres::Row;
@@ -13,16 +13,18 @@ use crate::store::{
 /// Milliseconds since 1970 by the server's clock.
 const NOW_MS: &str = "(extract(epoch FROM clock_timestamp()) * 1000)::bigint";
 
-/// The place where shards and the replica that leads meet. Sums are removed when the round's release is durable; all of it goes with a crash of
-/// the database, and live shards report again. Sets of slots are bits, the lowest first.
+/// Table through which shards and the leader communicate.
+///
+/// Sums are deleted once the round's release is durable. A crash of the database empties the table,
+/// and live shards report again. Sets of slots are bitmaps, lowest bit first.
 impl PostgresStore {
-    /// Makes the place where shards meet ready, once.
+    /// Creates the table for shards, if it is missing.
     ///
     /// # Errors
     /// If the store cannot be written.
     pub fn prepare_shards(&self) -> Result<(), StoreError> {
         self.write(|tx| {
-            // Of replicas that start at once, one lays it out.
+            // If several replicas start at once, one of them creates the table.
             tx.query_typed("SELECT FROM fedbo_coordinator.generation FOR UPDATE", &[])?;
             let is_there = "SELECT to_regclass('fedbo_coordinator.shards') IS NOT NULL";
             if !tx.query_typed_one(is_there, &[])?.try_get::<_, bool>(0)? {
@@ -32,7 +34,8 @@ impl PostgresStore {
         })
     }
 
-    /// The round, and what is known of other shards that have reported within `lease_ms`.
+    /// Returns the current round, and the slots of other shards that have reported within
+    /// `lease_ms`.
     ///
     /// # Errors
     /// If the store cannot be read.
@@ -62,7 +65,8 @@ impl PostgresStore {
             let Some(began_ms) = began_ms else {
                 return Ok(view);
             };
-            // One whose vectors were chosen may be gone meanwhile; a vector that was not chosen comes too late anyway.
+            // A shard whose vectors were chosen may be gone by now. A vector that was not chosen is
+            // too late anyway.
             let sql = format!(
                 "SELECT shard, slots, counts FROM fedbo_coordinator.shards
                  WHERE study = $1 AND round = $2 AND began_ms = $3 AND (shard = $4 OR seen_ms > {NOW_MS} - $5) ORDER BY shard"
@@ -78,15 +82,19 @@ impl PostgresStore {
         })
     }
 
-    /// Notes what a shard has. False if the round is not that, or takes no vectors any more and the shard was not there while it did: a shard
-    /// may take vectors of a round only after it was true once.
+    /// Records the slots of a shard. A shard may take vectors of a round only after this has
+    /// returned true once.
+    ///
+    /// Returns false if the round has another opening, if it is shut and the report is not final,
+    /// or if the report is final and the shard has not reported before.
     ///
     /// # Errors
     /// If the store cannot be written.
     pub fn report(&self, report: &ShardReport<'_>) -> Result<bool, StoreError> {
         let (study, shard) = (report.study, report.shard);
         let (round, began_ms) = (signed(report.opening.round), signed(report.opening.began_ms));
-        // Whoever shuts the round waits for the lock, so it sees every shard that was told it may take vectors.
+        // Shutting the round waits for this lock, so it sees every shard that was allowed to take
+        // vectors.
         let open = format!(
             "INSERT INTO fedbo_coordinator.shards AS known (study, shard, round, began_ms, seen_ms, is_final, slots)
              SELECT $1, $2, $3, $4, {NOW_MS}, false, $5 FROM
@@ -107,7 +115,7 @@ impl PostgresStore {
         })
     }
 
-    /// Leaves the sum of a shard's vectors that count.
+    /// Stores the sum of a shard's vectors that count.
     ///
     /// # Errors
     /// If the store cannot be written.
@@ -131,13 +139,14 @@ impl PostgresStore {
         })
     }
 
-    /// Notes that a shard ends: nobody waits for it, and its agents are asked again. A sum that it has left still counts.
+    /// Records that a shard ends. The leader does not wait for it, and its agents are asked again.
+    /// A sum that it has handed in still counts.
     ///
     /// # Errors
     /// If the store cannot be written.
     pub fn leave(&self, study: StudyKey, shard: ShardId) -> Result<(), StoreError> {
         self.write(|tx| {
-            // A sum that it has handed in still counts.
+            // The row stays: a sum that was handed in still counts.
             let sql =
                 "UPDATE fedbo_coordinator.shards SET seen_ms = 0 WHERE study = $1 AND shard = $2";
             tx.query_typed(sql, &[int(&study.0), int(&shard.0)])?;
@@ -145,7 +154,7 @@ impl PostgresStore {
         })
     }
 
-    /// The parts of a round, by shard.
+    /// Returns the parts of a round, by shard.
     ///
     /// # Errors
     /// If the store cannot be read.
@@ -176,14 +185,14 @@ impl PostgresStore {
         parts.map_err(|ended| self.refusal(ended, Operation::Read))
     }
 
-    /// Removes the sums of all rounds up to this one, and takes no more of them (INV-16).
+    /// Deletes the sums of all rounds up to `round`, and takes no more of them (INV-16).
     ///
     /// # Errors
-    /// [`StoreError::Superseded`] if somebody else leads; or if the store cannot be written.
+    /// [`StoreError::Superseded`] if another coordinator leads; or if the store cannot be written.
     pub fn forget_sums(&self, lead: &Lead, round: u64) -> Result<(), StoreError> {
         let round = signed(round);
         self.lead_on(lead, |tx, _| {
-            // What is handed in later finds nothing that counts.
+            // A sum that is handed in later finds no `counts`, so it is not stored.
             tx.query_typed(
                 "UPDATE fedbo_coordinator.shards SET sealed = NULL, counts = NULL
                  WHERE study = $1 AND round <= $2 AND (sealed IS NOT NULL OR counts IS NOT NULL)",
@@ -193,10 +202,11 @@ impl PostgresStore {
         })
     }
 
-    /// Says which vectors count at each shard, and forgets shards of earlier rounds that are gone.
+    /// Stores which vectors count at each shard, and deletes shards of earlier rounds that are
+    /// gone.
     ///
     /// # Errors
-    /// [`StoreError::Superseded`] if somebody else leads; or if the store cannot be written.
+    /// [`StoreError::Superseded`] if another coordinator leads; or if the store cannot be written.
     pub fn choose(
         &self,
         lead: &Lead,

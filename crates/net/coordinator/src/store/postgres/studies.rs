@@ -1,19 +1,23 @@
-//! Studies, their slots and rounds, and who leads.
+//! Studies, their slots and rounds, and their leadership.
+
+use std::collections::BTreeMap;
 
 use fedbo_ledger::Ledgers;
 use fedbo_wire::{Digest, PublicKey};
-use postgres::Row;
 use postgres::types::Type;
+use postgres::{Row, Transaction};
 
 use super::PostgresStore;
-use super::layout::{COMMITMENTS, PARTICIPANTS};
+use super::layout::{COMMITMENTS, COUNTERS, PARTICIPANTS};
 use super::rows::{
-    Outcome, STUDY, bytes, changed, check_free, check_slot, forget_before, int, is_stored, key,
-    locked, now_ms, signed, slot_number, study, study_named, text, unsigned, void_tokens,
+    Outcome, Parameter, STUDY, bytes, changed, check_free, check_slot, forget_before, int,
+    is_stored, key, locked, now_ms, signed, slot_number, study, study_named, text, unsigned,
+    void_tokens,
 };
+use crate::store::counters::Recent;
 use crate::store::{
-    Enrolment, FreeRelease, Lead, NextRound, Participants, SlotRecord, Store, StoreError, StudyKey,
-    StudyRecord, StudyState, agreed, may_become,
+    Counted, CountedRequest, Enrolment, FreeRelease, Lead, NextRound, Participants, SlotCounter,
+    SlotRecord, Store, StoreError, StudyKey, StudyRecord, StudyState, agreed, may_become,
 };
 
 impl Store for PostgresStore {
@@ -49,7 +53,7 @@ impl Store for PostgresStore {
                 &[text(&name), text(&config)],
             )?;
             let Some(added) = added else {
-                // Where the answer was lost, it may be the one that this call created.
+                // If the answer was lost, this may be the study that this call created.
                 return match study_named(tx, name)? {
                     known if is_again && known.config == config => Ok(known),
                     _ => Err(StoreError::Exists {
@@ -127,7 +131,7 @@ impl Store for PostgresStore {
             locked(tx, study)?;
             check_slot(tx, study, slot)?;
             void_tokens(tx, study, number)?;
-            // It is there already only if this call made it and its answer was lost.
+            // The token exists only if this call inserted it and the answer was lost.
             tx.query_typed(
                 "INSERT INTO fedbo_coordinator.tokens (secret, study, slot, expires_ms) VALUES ($1, $2, $3, $4)
                  ON CONFLICT DO NOTHING",
@@ -142,6 +146,15 @@ impl Store for PostgresStore {
         })
     }
 
+    fn offer(
+        &self,
+        token: &PublicKey,
+        config: &Digest,
+        key: &PublicKey,
+    ) -> Result<Enrolment, StoreError> {
+        self.write(|tx| Ok(offered(tx, token, config, key)?.0))
+    }
+
     fn enrol(
         &self,
         token: &PublicKey,
@@ -149,55 +162,39 @@ impl Store for PostgresStore {
         key: &PublicKey,
     ) -> Result<Enrolment, StoreError> {
         self.write(|tx| {
-            let read = "SELECT study, slot, expires_ms, used_by FROM fedbo_coordinator.tokens WHERE secret = $1";
-            let Some(row) = tx.query_typed_opt(read, &[bytes(&&token.0[..])])? else {
-                return Err(StoreError::TokenUnknown.into_ended());
-            };
-            // What a token says may change until its study is locked.
-            let study = StudyKey(row.try_get(0)?);
-            agreed(&locked(tx, study)?, config).map_err(StoreError::into_ended)?;
-            let Some(row) = tx.query_typed_opt(read, &[bytes(&&token.0[..])])? else {
-                return Err(StoreError::TokenUnknown.into_ended());
-            };
-            let slot = slot_number(row.try_get(1)?)?;
-            let number = i64::from(slot);
-            let expires_ms = unsigned(row.try_get(2)?);
-            let agent: String = tx
-                .query_typed_one(
-                    "SELECT name FROM fedbo_coordinator.slots WHERE study = $1 AND slot = $2",
-                    &[int(&study.0), int(&number)],
-                )?
-                .try_get(0)?;
-            match self::key(&row, 3)? {
-                Some(used_by) if used_by == key.0 => {}
-                Some(_) => return Err(StoreError::TokenUsed.into_ended()),
-                None if now_ms(tx)? > expires_ms => {
-                    return Err(StoreError::TokenExpired.into_ended());
-                }
-                None => {
-                    check_free(tx, study, slot, key)?;
-                    tx.query_typed(
-                        "UPDATE fedbo_coordinator.tokens SET used_by = $2 WHERE secret = $1",
-                        &[bytes(&&token.0[..]), bytes(&&key.0[..])],
-                    )?;
-                    tx.query_typed(
-                        "UPDATE fedbo_coordinator.slots SET key = $3, revoked = false WHERE study = $1 AND slot = $2",
-                        &[int(&study.0), int(&number), bytes(&&key.0[..])],
-                    )?;
-                    // The last one: all are there.
-                    tx.query_typed(
-                        "UPDATE fedbo_coordinator.studies SET state = 'running' WHERE id = $1 AND state = 'waiting'
-                         AND NOT EXISTS (SELECT FROM fedbo_coordinator.slots WHERE study = $1 AND key IS NULL)",
-                        &[int(&study.0)],
-                    )?;
-                    changed(tx)?;
-                }
+            let (offered, is_taken) = offered(tx, token, config, key)?;
+            if is_taken {
+                return Ok(offered);
             }
-            Ok(Enrolment {
-                study: locked(tx, study)?,
-                slot,
-                agent,
-            })
+            let (study, number) = (offered.study.key, i64::from(offered.slot));
+            tx.query_typed(
+                "UPDATE fedbo_coordinator.tokens SET used_by = $2 WHERE secret = $1",
+                &[bytes(&&token.0[..]), bytes(&&key.0[..])],
+            )?;
+            let sql = "SELECT key FROM fedbo_coordinator.slots WHERE study = $1 AND slot = $2";
+            let before = tx.query_typed_one(sql, &[int(&study.0), int(&number)])?;
+            if self::key(&before, 0)?.is_some_and(|before| before != key.0) {
+                // The slot gets another agent: its earlier deliveries belong to the previous one,
+                // and its counter restarts.
+                add_table(tx, "counters", COUNTERS)?;
+                tx.query_typed(
+                    "INSERT INTO fedbo_coordinator.counters (study, slot, recent, since) VALUES ($1, $2, '', $3)
+                     ON CONFLICT (study, slot) DO UPDATE SET recent = '', since = $3",
+                    &[int(&study.0), int(&number), int(&signed(offered.study.round))],
+                )?;
+            }
+            tx.query_typed(
+                "UPDATE fedbo_coordinator.slots SET key = $3, revoked = false WHERE study = $1 AND slot = $2",
+                &[int(&study.0), int(&number), bytes(&&key.0[..])],
+            )?;
+            // The study starts when the last slot is filled.
+            tx.query_typed(
+                "UPDATE fedbo_coordinator.studies SET state = 'running' WHERE id = $1 AND state = 'waiting'
+                 AND NOT EXISTS (SELECT FROM fedbo_coordinator.slots WHERE study = $1 AND key IS NULL)",
+                &[int(&study.0)],
+            )?;
+            changed(tx)?;
+            Ok(Enrolment { study: locked(tx, study)?, ..offered })
         })
     }
 
@@ -272,7 +269,7 @@ impl Store for PostgresStore {
         let lease_ms = signed(lease_ms);
         self.write(|tx| {
             locked(tx, study)?;
-            // Under the lock, so by a clock that is read after it.
+            // The statement runs under the lock, so it reads the clock after the lock was taken.
             let row = tx.query_typed_opt(
                 "UPDATE fedbo_coordinator.studies SET token = token + 1, holder = $2,
                         until_ms = (extract(epoch FROM clock_timestamp()) * 1000)::bigint + $3
@@ -357,7 +354,7 @@ impl Store for PostgresStore {
     fn note_participants(&self, lead: &Lead, found: &Participants) -> Result<(), StoreError> {
         let (round, slots) = (signed(found.round), found.to_bytes());
         self.lead_on(lead, |tx, _| {
-            tx.batch_execute(PARTICIPANTS)?;
+            add_table(tx, "participants", PARTICIPANTS)?;
             tx.query_typed(
                 "INSERT INTO fedbo_coordinator.participants (study, round, slots, release) VALUES ($1, $2, $3, $4)
                  ON CONFLICT (study, round) DO UPDATE SET slots = $3, release = $4",
@@ -372,15 +369,16 @@ impl Store for PostgresStore {
         })
     }
 
-    fn participants(&self, study: StudyKey) -> Result<Vec<Participants>, StoreError> {
+    fn participants(&self, study: StudyKey, from: u64) -> Result<Vec<Participants>, StoreError> {
+        let from = signed(from);
         self.read(|tx| {
-            let is_there = "SELECT to_regclass('fedbo_coordinator.participants') IS NOT NULL";
-            if !tx.query_typed_one(is_there, &[])?.try_get::<_, bool>(0)? {
+            if !is_there(tx, "participants")? {
                 return Ok(Vec::new());
             }
             let rows = tx.query_typed(
-                "SELECT round, slots, release FROM fedbo_coordinator.participants WHERE study = $1 ORDER BY round",
-                &[int(&study.0)],
+                "SELECT round, slots, release FROM fedbo_coordinator.participants WHERE study = $1 AND round >= $2
+                 ORDER BY round",
+                &[int(&study.0), int(&from)],
             )?;
             let found = |row: &Row| {
                 let (slots, release): (Vec<u8>, Vec<u8>) = (row.try_get(1)?, row.try_get(2)?);
@@ -388,6 +386,77 @@ impl Store for PostgresStore {
             };
             let found: Vec<Option<Participants>> = rows.iter().map(found).collect::<Outcome<_>>()?;
             Ok(found.into_iter().flatten().collect())
+        })
+    }
+
+    /// Locks rows in the order of their keys, so that replicas do not deadlock.
+    fn count(&self, requests: &[CountedRequest]) -> Result<Vec<Counted>, StoreError> {
+        let mut places: Vec<(i64, i64)> =
+            requests.iter().map(|request| (request.study.0, i64::from(request.slot))).collect();
+        places.sort_unstable();
+        places.dedup();
+        let (studies, slots): (Vec<i64>, Vec<i64>) = places.into_iter().unzip();
+        self.write(|tx| {
+            add_table(tx, "counters", COUNTERS)?;
+            let of_slots: [Parameter<'_>; 2] =
+                [(&studies, Type::INT8_ARRAY), (&slots, Type::INT8_ARRAY)];
+            tx.query_typed(
+                "INSERT INTO fedbo_coordinator.counters (study, slot, recent, since)
+                 SELECT study, slot, '', 0 FROM unnest($1, $2) AS asked (study, slot) ORDER BY study, slot
+                 ON CONFLICT DO NOTHING",
+                &of_slots,
+            )?;
+            let rows = tx.query_typed(
+                "SELECT study, slot, recent FROM fedbo_coordinator.counters
+                 WHERE (study, slot) IN (SELECT study, slot FROM unnest($1, $2) AS asked (study, slot))
+                 ORDER BY study, slot FOR NO KEY UPDATE",
+                &of_slots,
+            )?;
+            let mut known: BTreeMap<(i64, i64), Recent> = BTreeMap::new();
+            for row in &rows {
+                let recent: Vec<u8> = row.try_get(2)?;
+                known.insert((row.try_get(0)?, row.try_get(1)?), Recent::of(&recent));
+            }
+            let mut newer: BTreeMap<(i64, i64), Vec<u8>> = BTreeMap::new();
+            let mut verdicts = Vec::with_capacity(requests.len());
+            for request in requests {
+                let place = (request.study.0, i64::from(request.slot));
+                let recent = known.entry(place).or_default();
+                let (verdict, is_new) = recent.take(request);
+                if is_new {
+                    newer.insert(place, recent.to_bytes());
+                }
+                verdicts.push(verdict);
+            }
+            let (places, bytes): (Vec<(i64, i64)>, Vec<Vec<u8>>) = newer.into_iter().unzip();
+            let (studies, slots): (Vec<i64>, Vec<i64>) = places.into_iter().unzip();
+            tx.query_typed(
+                "UPDATE fedbo_coordinator.counters SET recent = taken.recent
+                 FROM unnest($1, $2, $3) AS taken (study, slot, recent)
+                 WHERE counters.study = taken.study AND counters.slot = taken.slot",
+                &[
+                    (&studies, Type::INT8_ARRAY),
+                    (&slots, Type::INT8_ARRAY),
+                    (&bytes, Type::BYTEA_ARRAY),
+                ],
+            )?;
+            Ok(verdicts)
+        })
+    }
+
+    fn counter(&self, study: StudyKey, slot: u32) -> Result<SlotCounter, StoreError> {
+        self.read(|tx| {
+            if !is_there(tx, "counters")? {
+                return Ok(SlotCounter::default());
+            }
+            let sql = "SELECT recent, since FROM fedbo_coordinator.counters WHERE study = $1 AND slot = $2";
+            let row = tx.query_typed_opt(sql, &[int(&study.0), int(&i64::from(slot))])?;
+            let Some(row) = row else {
+                return Ok(SlotCounter::default());
+            };
+            let recent: Vec<u8> = row.try_get(0)?;
+            let since = unsigned(row.try_get(1)?);
+            Ok(SlotCounter { counter: Recent::of(&recent).counter(), since })
         })
     }
 
@@ -399,7 +468,7 @@ impl Store for PostgresStore {
     ) -> Result<(), StoreError> {
         let round = signed(round);
         self.lead_on(lead, |tx, _| {
-            tx.batch_execute(COMMITMENTS)?;
+            add_table(tx, "commitments", COMMITMENTS)?;
             tx.query_typed(
                 "INSERT INTO fedbo_coordinator.commitments (study, round, hash) VALUES ($1, $2, $3)
                  ON CONFLICT (study, round) DO UPDATE SET hash = $3",
@@ -411,8 +480,7 @@ impl Store for PostgresStore {
 
     fn commitments(&self, study: StudyKey) -> Result<Vec<(u64, Digest)>, StoreError> {
         self.read(|tx| {
-            let is_there = "SELECT to_regclass('fedbo_coordinator.commitments') IS NOT NULL";
-            if !tx.query_typed_one(is_there, &[])?.try_get::<_, bool>(0)? {
+            if !is_there(tx, "commitments")? {
                 return Ok(Vec::new());
             }
             let rows = tx.query_typed(
@@ -421,7 +489,7 @@ impl Store for PostgresStore {
             )?;
             let found = |row: &Row| {
                 let hash: Vec<u8> = row.try_get(1)?;
-                let hash = <[u8; 32]>::try_from(hash.as_slice()).unwrap_or_default(); // the table's check
+                let hash = <[u8; 32]>::try_from(hash.as_slice()).unwrap_or_default(); // the table checks it
                 Ok((unsigned(row.try_get(0)?), Digest(hash)))
             };
             rows.iter().map(found).collect::<Outcome<_>>()
@@ -471,4 +539,63 @@ impl Store for PostgresStore {
             rows.iter().map(release).collect()
         })
     }
+}
+
+/// Returns true if the schema has a table that is created on demand.
+fn is_there(tx: &mut Transaction<'_>, table: &str) -> Outcome<bool> {
+    let name = format!("fedbo_coordinator.{table}");
+    let sql = "SELECT to_regclass($1) IS NOT NULL";
+    Ok(tx.query_typed_one(sql, &[text(&name)])?.try_get(0)?)
+}
+
+/// Advisory lock held while a table is added, since two replicas may first need it at once. The
+/// number reads "coun".
+const ADDING: i64 = 0x636f_756e;
+
+/// Adds a table when it is first needed.
+fn add_table(tx: &mut Transaction<'_>, table: &str, layout: &str) -> Outcome<()> {
+    if !is_there(tx, table)? {
+        tx.batch_execute(&format!("SELECT pg_advisory_xact_lock({ADDING})"))?;
+        tx.batch_execute(layout)?;
+    }
+    Ok(())
+}
+
+/// Returns the slot that a token offers to an agent, and whether the agent has already taken it by
+/// that token. Locks the study.
+fn offered(
+    tx: &mut Transaction<'_>,
+    token: &PublicKey,
+    config: &Digest,
+    key: &PublicKey,
+) -> Outcome<(Enrolment, bool)> {
+    let read =
+        "SELECT study, slot, expires_ms, used_by FROM fedbo_coordinator.tokens WHERE secret = $1";
+    let Some(row) = tx.query_typed_opt(read, &[bytes(&&token.0[..])])? else {
+        return Err(StoreError::TokenUnknown.into_ended());
+    };
+    // The token may change until its study is locked, so it is read again after that.
+    let study = locked(tx, StudyKey(row.try_get(0)?))?;
+    agreed(&study, config).map_err(StoreError::into_ended)?;
+    let Some(row) = tx.query_typed_opt(read, &[bytes(&&token.0[..])])? else {
+        return Err(StoreError::TokenUnknown.into_ended());
+    };
+    let slot = slot_number(row.try_get(1)?)?;
+    let expires_ms = unsigned(row.try_get(2)?);
+    let agent: String = tx
+        .query_typed_one(
+            "SELECT name FROM fedbo_coordinator.slots WHERE study = $1 AND slot = $2",
+            &[int(&study.key.0), int(&i64::from(slot))],
+        )?
+        .try_get(0)?;
+    let is_taken = match self::key(&row, 3)? {
+        Some(used_by) if used_by == key.0 => true,
+        Some(_) => return Err(StoreError::TokenUsed.into_ended()),
+        None if now_ms(tx)? > expires_ms => return Err(StoreError::TokenExpired.into_ended()),
+        None => {
+            check_free(tx, study.key, slot, key)?;
+            false
+        }
+    };
+    Ok((Enrolment { study, slot, agent }, is_taken))
 }

@@ -1,4 +1,4 @@
-//! The old trials that fit a new space, and their places in it.
+//! Tests of the selection of old trials for a new space, and of their points in it.
 
 use std::collections::BTreeMap;
 
@@ -49,7 +49,7 @@ fn shared() -> MetaSettings {
     MetaSettings { mismatch: Mismatch::Shared, ..MetaSettings::default() }
 }
 
-/// The scale of a parameter is the new study's business: its log flag is no difference.
+/// The new study determines the scale of a parameter, so a different log flag is not a difference.
 #[test]
 fn an_equal_space_is_taken_as_it_is_whatever_its_order_and_scales() {
     let theirs = space(&[
@@ -95,15 +95,17 @@ fn another_space_is_refused_parameter_by_parameter() {
     }
     let study = fitted(old(Some(theirs), &names, &rows), &shared()).unwrap();
     assert_eq!(study.len(), 1);
-    assert_eq!(study.assumptions, ["the effect of depth counts as noise"]);
+    assert_eq!(study.assumptions, ["the effect of depth is treated as noise"]);
     assert!(study.noisy, "depth varied");
-    // A table names no ranges: its values are looked at.
+    // A table names no ranges, so its values are inspected.
     let rows: [(&[&str], f64); 3] =
         [(&["1", "2", "a"], 1.0), (&["11", "2", "a"], 1.0), (&["1e2", "2", "a"], 1.0)];
     let error = fitted(old(None, &["x", "n", "kind"], &rows), &MetaSettings::default());
     let error = error.unwrap_err().to_string();
     assert!(
-        error.contains("x: \"11\" there (of 3 values, 2 are so), a number from 0.1 to 10.0 here"),
+        error.contains(
+            "x: \"11\" there (of 3 values, 2 are outside), a number from 0.1 to 10.0 here"
+        ),
         "{error}"
     );
 }
@@ -203,5 +205,5 @@ fn the_other_direction_is_refused() {
     let mut other = old(None, &["x"], &[(&["1"], 1.0)]);
     other.direction = Some(Direction::Maximize);
     let error = fitted(other, &shared()).unwrap_err().to_string();
-    assert!(error.contains("is to maximize, this study is to minimize"), "{error}");
+    assert!(error.contains("is set to maximize, this study is set to minimize"), "{error}");
 }

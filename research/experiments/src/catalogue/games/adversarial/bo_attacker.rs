@@ -1,4 +1,5 @@
-//! An attacker that searches by Bayesian optimization as if there were no defender (thesis E.6.2.2b, Fig. E.10).
+//! An attacker that uses Bayesian optimization as if there were no defender (thesis E.6.2.2b, Fig.
+//! E.10).
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,19 +17,19 @@ use fedbo_streams::{Seed, Stream};
 
 use super::super::arms::{Arm, seats};
 
-/// The rule by which the attacker searches.
+/// The attacker's search strategy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Search {
-    /// GP-UCB, with β^{1/2} = 2: a pure strategy.
+    /// GP-UCB with β^{1/2} = 2: a pure strategy.
     GpUcb,
-    /// Thompson sampling: a mixed one.
+    /// Thompson sampling: a mixed strategy.
     Thompson,
 }
 
 impl Search {
     pub(super) const ALL: [Self; 2] = [Self::GpUcb, Self::Thompson];
 
-    /// In names of arms.
+    /// The name in arms.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::GpUcb => "gp-ucb",
@@ -36,7 +37,8 @@ impl Search {
         }
     }
 
-    /// The search on these points before any observation. It allows for noise: the defender's moves are noise to it.
+    /// The search on these points before any observation. It models noise, because the defender's
+    /// moves act as noise.
     fn strategy(self, points: &Points) -> anyhow::Result<Box<dyn Strategy>> {
         let domain = Domain::Finite(Arc::new(points.clone()));
         let (dim, seed, repeats) = (domain.dim(), Seed::new(0), Repeats::Allow);
@@ -54,11 +56,12 @@ impl Search {
     }
 }
 
-/// A strategy at level 0: a search for the own action with the largest payoff. What the other player does is not looked at.
+/// A level-0 strategy: a search for the own action with the largest payoff, which ignores the other
+/// player's actions.
 struct BoAttacker {
     search: Search,
     points: Points,
-    /// The search and how many rounds it was told, kept to save work: it is a function of these rounds.
+    /// Cached search and its number of told rounds; the search is a function of these rounds.
     told: Mutex<Option<(Box<dyn Strategy>, usize)>>,
 }
 
@@ -73,7 +76,7 @@ impl BoAttacker {
         Self { search, points, told: Mutex::new(None) }
     }
 
-    /// The next action: a point's number.
+    /// The next action: the index of a point.
     fn next(&self, player: usize, rounds: &[Round], stream: &mut Stream) -> anyhow::Result<usize> {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         let (mut strategy, n_told) = match told.take() {
@@ -111,7 +114,7 @@ impl MixedStrategy for BoAttacker {
     /// The search's next action.
     ///
     /// # Panics
-    /// If the search cannot go on.
+    /// If the search cannot continue.
     fn sample(&self, _: &Game, player: usize, rounds: &[Round], stream: &mut Stream) -> Action {
         let found = self.next(player, rounds, stream);
         Action::Index(found.unwrap_or_else(|error| panic!("the attacker's search: {error:#}")))
@@ -147,8 +150,9 @@ mod tests {
 
     use super::*;
 
-    /// Payoffs have their peak at action 3 of 9, whatever the other does: both searches end there, and one that is built from the
-    /// record alone chooses as one that played along.
+    /// Payoffs have their peak at action 3 of 9, independent of the other: both searches end there,
+    /// and a search built from the record alone chooses the same as one that was updated round by
+    /// round.
     #[test]
     fn a_search_finds_the_best_attack_and_is_a_function_of_the_record() {
         let points = Points::from_flat(1, (0..9).map(|i| f64::from(i) / 8.0).collect());

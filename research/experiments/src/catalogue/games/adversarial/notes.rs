@@ -1,4 +1,5 @@
-//! Tables beside the summary: successes in the form of Table 8.1, and what the thesis claims of them.
+//! Tables for the summary: successes in the form of Table 8.1, and the claims of the thesis about
+//! them.
 
 use std::collections::BTreeMap;
 
@@ -59,7 +60,7 @@ impl Tables<'_> {
         table.into_text()
     }
 
-    /// All that [`Tables::claims`] and [`Tables::samples`] compare.
+    /// All comparisons of [`Tables::claims`] and [`Tables::samples`].
     fn comparisons(&self) -> Comparisons {
         let claims = CLAIMS.iter().flat_map(|(arm, control)| {
             NAMES.map(|name| over_games(&self.gain(name, arm, control), N_IMAGES))
@@ -133,25 +134,27 @@ impl Tables<'_> {
         table.into_text()
     }
 
-    /// Successes of an attacker by Bayesian optimization against a defender at level 0 less those against one at level 1.
+    /// Successes of an attacker by Bayesian optimization against a defender at level 0 minus those
+    /// against one at level 1.
     fn thwarted(&self, search: AttackSearch) -> Option<Estimate> {
         let [base, defended] = [0, 1].map(|defender| attack_name(search, defender));
         over_games(&self.gain(DEFENDED, &base, &defended), N_IMAGES)
     }
 
-    /// The arms of the configuration with sampled expectations; the first one's is exact.
+    /// The arms of the configuration with sampled expectations; the expectation of the first one is
+    /// exact.
     fn sampled(&self) -> &[Arm] {
         let configuration = self.configurations.iter().find(|each| each.name == SAMPLED);
         configuration.map_or(&[][..], |each| &each.arms)
     }
 
-    /// Successes with the exact expectation less those of a sampled one.
+    /// Successes with the exact expectation minus those with a sampled one.
     fn less_than_exact(&self, arm: &str) -> Option<Estimate> {
         let exact = self.sampled().first()?;
         over_games(&self.gain(SAMPLED, &exact.name, arm), N_IMAGES)
     }
 
-    /// Successes of an arm less those of another, run by run.
+    /// Successes of an arm minus those of another, run by run.
     fn gain(&self, configuration: &str, arm: &str, control: &str) -> BTreeMap<u32, f64> {
         paired(&self.of(configuration, arm), &self.of(configuration, control))
     }

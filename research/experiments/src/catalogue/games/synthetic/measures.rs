@@ -9,9 +9,9 @@ use super::model::FAILURE_PROB;
 
 /// R_{1,T}.
 pub(super) const EXTERNAL: &str = "external regret";
-/// The gain of what was played about f_1.
+/// Information gain of the played actions about f_1.
 pub(super) const GAIN: &str = "information gain";
-/// Of Theorem 8.1 at level 0, of 8.2 and 8.3 above.
+/// Bound of Theorem 8.1 at level 0, of 8.2 and 8.3 above.
 pub(super) const BOUND: &str = "bound";
 
 /// R_{1,T}.

@@ -10,31 +10,32 @@ use fedbo_streams::{Purpose, Seed};
 use super::super::tables::{LENGTHSCALE, NOISE_STD};
 use super::N_ROUNDS;
 
-/// The divisor of draws, so that payoffs lie in [−½, ½]: 4.5 deviations on either side.
+/// The divisor of draws, so that payoffs are in [−½, ½]: 4.5 deviations on either side.
 pub(super) const RANGE: f64 = 9.0;
-/// Noise where the theorems hold: a quarter of the payoffs' deviation of 1/9.
+/// Noise under the theorems' assumptions: a quarter of the payoffs' deviation of 1/9.
 pub(super) const THEOREMS_NOISE_STD: f64 = 0.25 / RANGE;
 /// δ of the theorems.
 pub(super) const FAILURE_PROB: f64 = 0.1;
 
-/// The process that agents take their payoffs for; kernel and length scale are those of the draws in all.
+/// The agents' model of their payoffs; kernel and length scale equal those of the draws in all
+/// cases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Model {
-    /// Noise variance 1, payoffs raw, deviations with noise.
+    /// Noise variance 1, raw payoffs, deviations with noise.
     Authors,
     /// The same with the true noise variance, 1e-8.
     TrueNoise,
-    /// The true noise, payoffs standardized, deviations of the payoff function alone.
+    /// The true noise, standardized payoffs, deviations of the payoff function alone.
     Standardized,
     /// Known hyperparameters, β_t of Theorem 8.1, η for the number of rounds.
     Theorems,
 }
 
 impl Model {
-    /// Those of the authors' games.
+    /// The models for the authors' games.
     pub(super) const ALL: [Self; 3] = [Self::Authors, Self::TrueNoise, Self::Standardized];
 
-    /// In names of configurations.
+    /// The name in configurations.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Authors => "authors' code",
@@ -44,8 +45,8 @@ impl Model {
         }
     }
 
-    /// Returns the model and the strategy at level 0 of each player of a game. The features of EXP3 depend on the run's
-    /// seed.
+    /// Returns the settings of each player of a game: model and level-0 strategy. The features of
+    /// EXP3 depend on the run's seed.
     pub(super) fn basics(self, game: &Game, level0: Level0, seed: Seed) -> Vec<PlayerSettings> {
         let of = |player| {
             let mut basics = PlayerSettings::as_in_authors_code(game, player);
@@ -94,19 +95,19 @@ impl Model {
     }
 }
 
-/// The strategy of agents at level 0.
+/// The level-0 strategy of agents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Level0 {
     /// Multiplicative weights.
     GpMw,
-    /// Uniformly at random.
+    /// Random search.
     RandomSearch,
     /// As in the authors' code.
     Exp3,
 }
 
 impl Level0 {
-    /// In names of configurations.
+    /// The name in configurations.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::GpMw => "GP-MW",

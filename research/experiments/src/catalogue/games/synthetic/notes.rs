@@ -1,4 +1,4 @@
-//! Tables beside the summary: what the thesis shows, and what it claims.
+//! Tables for the summary: the results and the claims of the thesis.
 
 use std::fmt::Write as _;
 
@@ -10,7 +10,7 @@ use super::model::{Level0, Model};
 use super::three_agents::ThreeAgentGame;
 use super::{N_ROUNDS, THEOREMS, WRONG_LAW, fresh_name, name};
 
-/// The authors' general-sum games after 150 rounds, read off Fig. 8.2b.
+/// The authors' general-sum games after 150 rounds, read from Fig. 8.2b.
 const AUTHORS: [(&str, &str); 5] = [
     ("0 v 0", ".482"),
     ("1 v 0", ".425"),
@@ -44,13 +44,13 @@ const WRONG: [(&str, &str); 6] = [
 /// A configuration's heading in a table, and its name.
 type Column = (String, String);
 
-/// One column a kind of game.
+/// One column per kind of game.
 fn by_kind(suffix: &str) -> Vec<Column> {
     let column = |kind: Kind| (kind.name().to_owned(), name(kind, suffix));
     Kind::ALL.map(column).into()
 }
 
-/// One column a model, a level-0 strategy or a set of games.
+/// One column per model, level-0 strategy or set of games.
 fn by_suffix(kind: Kind, suffixes: &[&str]) -> Vec<Column> {
     let column = |suffix: &&str| ((*suffix).to_owned(), name(kind, suffix));
     suffixes.iter().map(column).collect()
@@ -112,14 +112,14 @@ const READING: &str = "Runs are ten games with five starts each, so the second e
 
 /// A table of paired differences.
 struct Compared<'a> {
-    /// The beginning of its title.
+    /// The start of its title.
     what: &'a str,
-    /// The pairs (arm, control): its rows.
+    /// The pairs (arm, control), one per row.
     pairs: &'a [(&'a str, &'a str)],
     columns: Vec<Column>,
 }
 
-/// The differences of these tables and of the games of three agents.
+/// The differences in these tables and in the games of three agents.
 fn comparisons<'a>(
     configurations: &[Configuration],
     outcome: &Outcome,
@@ -146,7 +146,7 @@ fn comparisons<'a>(
     Comparisons::of(all)
 }
 
-/// Mean regret of an arm less that of another, run by run.
+/// Mean regret of an arm minus that of another, run by run.
 fn gain(
     outcome: &Outcome,
     name: &str,
@@ -164,7 +164,7 @@ struct Tables<'a> {
 }
 
 impl Tables<'_> {
-    /// Mean regrets: a row an arm, a column a configuration, one more for published figures.
+    /// Mean regrets: one row per arm, one column per configuration, and one for published figures.
     fn means(
         &self,
         title: &str,
@@ -258,7 +258,7 @@ impl Tables<'_> {
         table(&title, &heads(columns), rows.collect())
     }
 
-    /// Regrets and bounds where the theorems hold.
+    /// Regrets and bounds under the theorems' assumptions.
     fn bounds(&self) -> String {
         let title = format!(
             "External regret R_1,T and its bounds, T = {N_ROUNDS}, δ = 0.1, where the theorems hold: known hyperparameters, payoffs \
@@ -291,7 +291,7 @@ impl Tables<'_> {
         each.find(|(_, configuration)| configuration.name == name)
     }
 
-    /// A measure in each run; a round's share of it if `a_round`.
+    /// A measure in each run, divided by the number of rounds if `a_round`.
     fn measure(
         &self,
         name: &str,
@@ -314,7 +314,7 @@ fn heads(columns: &[Column]) -> Vec<String> {
     columns.iter().map(|(head, _)| head.clone()).collect()
 }
 
-/// A table in Markdown below an empty line and its title.
+/// A table in Markdown after an empty line and its title.
 fn table(title: &str, columns: &[String], rows: Vec<(String, Vec<String>)>) -> String {
     let mut text = format!("\n{title}\n\n| levels | {} |\n|---|", columns.join(" | "));
     text += &"---|".repeat(columns.len());

@@ -9,7 +9,7 @@ use super::super::{Configuration, GameProblem};
 use super::model::{Level0, Model};
 use super::{N_ROUNDS, measures, pair, shown};
 
-/// Actions of each agent, which the thesis does not say: 8,000 joint ones.
+/// Number of actions of each agent, which the thesis does not give: 8,000 joint ones.
 const N_ACTIONS: usize = 20;
 
 /// Agent 1 among two others (Fig. E.5a).
@@ -31,25 +31,25 @@ const ADVERSARY: [&[usize]; 8] = [
     &[0, 2, 1],
     &[1, 2, 1],
 ];
-/// The adversary is at level 1, and the agent at level 2 believes it at level 0.
+/// The adversary is at level 1, and the agent at level 2 believes that it is at level 0.
 const UNNOTICED: &str = "1 v 2 v 1 unnoticed";
 
 /// The two types of game.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ThreeAgentGame {
-    /// Payoffs of their own.
+    /// Independent payoffs.
     Independent,
     /// An adversary with f_1 against two agents with 1 − f_1.
     Adversary,
 }
 
 impl ThreeAgentGame {
-    /// In the order of Fig. E.5.
+    /// All types in the order of Fig. E.5.
     pub(super) const ALL: [Self; 2] = [Self::Independent, Self::Adversary];
-    /// The games that they are played with.
+    /// The models used in these games.
     pub(super) const MODELS: [Model; 2] = [Model::Authors, Model::Standardized];
 
-    /// Of its configuration.
+    /// The name of its configuration.
     pub(super) fn name(self, model: Model) -> String {
         let kind = match self {
             Self::Independent => "three agents",
@@ -58,10 +58,10 @@ impl ThreeAgentGame {
         format!("{kind}, {}", model.name())
     }
 
-    /// Ten games, drawn by this seed.
+    /// Ten games, drawn with this seed.
     ///
     /// # Errors
-    /// If a draw is no game.
+    /// If a draw is not a valid game.
     pub(super) fn configuration(self, model: Model, seed: Seed) -> anyhow::Result<Configuration> {
         let draws = GridDraws::new(N_ACTIONS, 3)?;
         let mut arenas: Vec<Box<dyn GameProblem>> = Vec::new();

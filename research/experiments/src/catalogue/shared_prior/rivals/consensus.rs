@@ -14,14 +14,15 @@ use fedbo_streams::{Seed, Stream};
 
 use super::N_RANDOM_FIRST;
 
-/// A party whose queries are averages of everybody's candidates (Yue, Al Kontar, Berahas, Liu & Johnson 2023, arXiv 2306.14348); all
-/// parties begin at the same time:
+/// A party that queries averages of all candidates (Yue, Al Kontar, Berahas, Liu & Johnson 2023,
+/// arXiv 2306.14348); all parties start at the same time:
 ///
 /// x_k^(t) = Σ_j W_kj^(t) x̂_j^(t),   W^(t) = (1 − t/T) 1 1ᵀ/K + (t/T) I,   t = 0, …, T − 1
 ///
-/// x̂_j is the query that party j's own log expected improvement would choose; it is what party j sends, after each of its observations.
-/// The first three queries are random and not averaged, as those of `log-ei`; T counts the queries after them. Averages are taken in the
-/// unit cube and moved to the nearest point of the space.
+/// x̂_j is the query by party j's own log expected improvement; party j sends it after each of its
+/// observations. The first three queries are random and not averaged, as for `log-ei`; T counts the
+/// queries after them. Averages are taken in the unit cube and moved to the nearest point of the
+/// space.
 pub(in super::super) struct Consensus {
     own: LogEi,
     space: Space,
@@ -34,7 +35,8 @@ pub(in super::super) struct Consensus {
 }
 
 impl Consensus {
-    /// A party without observations that will make `n_queries`; `seed` feeds hyperparameter fits.
+    /// Creates a party without observations for `n_queries` queries; `seed` is for hyperparameter
+    /// fits.
     ///
     /// # Errors
     /// If a setting is out of range.
@@ -64,7 +66,7 @@ impl Strategy for Consensus {
     fn ask(&self, pending: &Points, stream: &mut Stream) -> Result<Proposal, StrategyError> {
         match &self.next {
             Some(next) => Ok(next.clone()),
-            // Without a handout it is on its own.
+            // Without a handout the party uses its own strategy.
             None => self.own.ask(pending, stream),
         }
     }

@@ -5,45 +5,51 @@ use fedbo_gp::{GpError, Kernel, Posterior, Predictor};
 use fedbo_optim::{Function, Points, sobol};
 use fedbo_strategies::{SharedPriorSettings, log_expected_improvement};
 
-/// Points that the common function is represented by, and while hyperparameters are fitted.
+/// Number of points that represent the common function, finally and while hyperparameters are
+/// fitted.
 const N_COMMON: usize = 200;
 const N_COMMON_IN_FIT: usize = 100;
-/// Other parties whose outputs hyperparameters are fitted to: 400 outputs.
+/// Number of other parties in the fit of hyperparameters, with 400 outputs in total.
 const N_FITTED: usize = 8;
-/// Values of hyperparameters, of which those with the largest evidence are taken: ρ, σ², and factors of the given length scales and
-/// signal variance.
+/// Candidate values of hyperparameters, selected by the largest evidence: ρ, σ², and factors of the
+/// given length scales and signal variance.
 const GRID: [&[f64]; 4] = [
     &[0.0, 0.2, 0.4, 0.6, 0.8, 0.9, 0.95, 0.99],
     &[1e-6, 1e-3, 1e-2, 0.03, 0.1, 0.2],
     &[0.5, 0.7, 1.0, 1.4, 2.0, 2.8],
     &[0.5, 1.0, 2.0, 4.0],
 ];
-/// Its start, and how often each of the four is chosen anew given the others.
+/// Initial values, and number of passes of coordinatewise maximization over the four
+/// hyperparameters.
 const START: [f64; 4] = [0.8, 1e-2, 1.0, 1.0];
 const N_PASSES: usize = 2;
-/// The latent function's variance is known to about this share of the signal variance.
+/// Relative rounding error of the latent function's variance, as a share of the signal variance.
 const LEAST_VARIANCE: f64 = 1e-14;
 
-/// The statistics of the others' observations, for a party that has made none.
+/// Statistics of the others' observations, for a party without its own.
 ///
-/// The intrinsic model of coregionalization (Bonilla et al. 2007) with one correlation: party n's function is f_n = √ρ g + √(1 − ρ) h_n,
-/// with g and all h_n ~ GP(0, k), so that
+/// The intrinsic model of coregionalization (Bonilla et al. 2007) with one correlation. Party n's
+/// function is f_n = √ρ g + √(1 − ρ) h_n, with g and all h_n ~ GP(0, k), so that
 ///
 /// cov(f_n(x), f_m(x')) = k(x, x') (ρ + (1 − ρ)·[n = m])
 ///
-/// Outputs are in each party's own units. Length scales and signal variance of k are those of the parties' own fits up to a factor each;
-/// both factors, ρ and the noise σ² have the largest evidence on a grid, one after the other: what looks like a rough function without
-/// noise to a party alone is a smooth common one with noise to all together.
+/// Outputs are in each party's own units. Length scales and signal variance of k are those of the
+/// parties' own fits up to one factor each. Both factors, ρ and the noise σ² maximize the evidence
+/// on a grid, one after the other: a rough function without noise for a single party is a smooth
+/// common function with noise for all parties together.
 ///
-/// The exact posterior would cost O((N n)²) a point. Here parties learn of each other by g at m points Z of a Sobol sequence, the partially
-/// independent conditional (Snelson & Ghahramani 2007) whose blocks are the parties: with q(x) = √ρ L⁻¹ k(Z, x), L Lᵀ = k(Z, Z),
+/// The exact posterior would cost O((N n)²) per point. Here parties learn about each other through
+/// g at m points Z of a Sobol sequence: the partially independent conditional
+/// (Snelson & Ghahramani 2007) with the parties as blocks. With q(x) = √ρ L⁻¹ k(Z, x),
+/// L Lᵀ = k(Z, Z),
 ///
 /// f_n(x) = q(x)·w + r_n(x),   w ~ N(0, I) for all,   r_n ~ GP(0, k(x, x') − q(x)·q(x')) for each
 ///
-/// which is the exact model within each party, and between parties where Z determines g. The others leave w ~ N(μ, (I + A)⁻¹),
-/// (I + A) μ = b, with A = Σ Q_nᵀ D_n⁻¹ Q_n, b = Σ Q_nᵀ D_n⁻¹ y_n, D_n = k(X_n, X_n) − Q_n Q_nᵀ + σ² I. Cost O(N n m² + m³) a value of ρ.
+/// which is the exact model within each party, and between parties if Z determines g. The others
+/// give w ~ N(μ, (I + A)⁻¹), (I + A) μ = b, with A = Σ Q_nᵀ D_n⁻¹ Q_n, b = Σ Q_nᵀ D_n⁻¹ y_n, D_n =
+/// k(X_n, X_n) − Q_n Q_nᵀ + σ² I. Cost O(N n m² + m³) per value of ρ.
 pub(super) struct Pooled {
-    /// Gives L⁻¹ k(Z, x) and its gradient; its outputs are 0.
+    /// Computes L⁻¹ k(Z, x) and its gradient; its outputs are 0.
     common: Predictor<'static>,
     noise_variance: f64,
     others: Coefficients,
@@ -62,7 +68,8 @@ struct Coefficients {
 }
 
 impl Pooled {
-    /// Of the others' observations, with the kernel that their own fits have on average.
+    /// Creates the statistics of the others' observations, with the average kernel of their own
+    /// fits.
     ///
     /// # Errors
     /// If a covariance has no Cholesky factor.
@@ -113,7 +120,7 @@ impl Pooled {
     }
 }
 
-/// A posterior whose whitened covariances with x are L⁻¹ k(Z, x) for m points Z.
+/// A posterior with whitened covariances with x of L⁻¹ k(Z, x) for m points Z.
 fn common(kernel: &Kernel, m: usize) -> Result<Posterior, GpError> {
     Posterior::new(kernel.clone(), 0.0, sobol(kernel.dim(), m, 0), vec![0.0; m])
 }
@@ -125,7 +132,7 @@ fn scaled(kernel: &Kernel, [_, _, of_lengths, of_variance]: &[f64; 4]) -> Result
 }
 
 impl Coefficients {
-    /// Given the others' outputs, with their evidence
+    /// Computes the coefficients from the others' outputs, with their evidence
     ///
     /// Σ ln N(y_n; 0, D_n) + ½ b·μ − ½ ln |I + A|
     fn new(
@@ -180,18 +187,19 @@ impl Coefficients {
     }
 }
 
-/// ln Σ_s π_s EI_s(x) of the party's own function, given its own outputs too. Before any, the mean of what the others know.
+/// ln Σ_s π_s EI_s(x) of the party's own function, given its own outputs too. Before any own
+/// output, the mean given the others.
 ///
-/// As in the shared prior, the party's outputs are y = s (level + f + e) with an unknown size s among those of
-/// [`SharedPriorSettings::default_for`], level ~ N(0, τ²), and π_s ∝ p(y | s). With K = Q (I + A)⁻¹ Qᵀ + D + τ² 1 1ᵀ of its own inputs X
-/// and c(x) the covariance of f(x) with them,
+/// As in the shared prior, the party's outputs are y = s (level + f + e) with an unknown size s
+/// among those of [`SharedPriorSettings::default_for`], level ~ N(0, τ²), and π_s ∝ p(y | s). With
+/// K = Q (I + A)⁻¹ Qᵀ + D + τ² 1 1ᵀ of its own inputs X and c(x) the covariance of f(x) with them,
 ///
 /// mean_s(x) = s q(x)·μ + c(x)·K⁻¹(y − s Q μ),   var_s(x) = s² (c(x, x) − c(x)·K⁻¹ c(x))
 pub(super) struct PooledImprovement<'a> {
     pooled: &'a Pooled,
-    /// Gives k(X, x) and its gradient; its outputs are 0.
+    /// Computes k(X, x) and its gradient; its outputs are 0.
     own: Predictor<'static>,
-    /// ((I + A)⁻¹ − I) q of each own input: c(x) = k(X, x) + these·q(x) + τ² 1.
+    /// ((I + A)⁻¹ − I) q of each own input: c(x) = k(X, x) + (these rows)·q(x) + τ² 1.
     rows: Vec<Vec<f64>>,
     /// K.
     factor: SpdFactor,
@@ -201,7 +209,7 @@ pub(super) struct PooledImprovement<'a> {
     best: Option<f64>,
 }
 
-/// A size of outputs.
+/// One of the sizes of outputs.
 struct Size {
     size: f64,
     /// ln π_s.
@@ -224,7 +232,7 @@ struct At {
 }
 
 impl<'a> PooledImprovement<'a> {
-    /// Of the party's own observations.
+    /// Creates the acquisition function from the party's own observations.
     ///
     /// # Errors
     /// If a covariance has no Cholesky factor.
@@ -295,7 +303,8 @@ impl<'a> PooledImprovement<'a> {
         At { mean, q, t, cross, solved, variance }
     }
 
-    /// The value, its derivatives in mean_s(x) for each s, and that in var_s(x)/s².
+    /// The value, its derivatives with respect to mean_s(x) for each s, and that with respect to
+    /// var_s(x)/s².
     fn score(&self, at: &At) -> (f64, Vec<f64>, f64) {
         let Some(best) = self.best else {
             return (at.mean, Vec::new(), 0.0);
@@ -364,7 +373,7 @@ impl Function for PooledImprovement<'_> {
         let scale = self.pooled.others.share.sqrt();
         let of_common = of_q.iter().map(|q| scale * q).collect();
         common.gradient(0.0, of_common, gradient);
-        // L_Xᵀ e, as L_X⁻¹ k(X, x) is what has a gradient.
+        // L_Xᵀ e, because the gradient is available for L_X⁻¹ k(X, x).
         let lower = self.own.posterior().factor().lower();
         let mut of_own = vec![0.0; e.len()];
         for (i, e) in e.iter().enumerate() {

@@ -13,7 +13,7 @@ fn value(x: &[f64]) -> f64 {
     -(x[0] - 0.7).powi(2) - (x[1] - 0.2).powi(2)
 }
 
-/// A party's model of its observations, in its units.
+/// A party's model of its observations, in its own units.
 fn party(number: u64, lengthscale: f64) -> Posterior {
     let kernel = Kernel::new(Family::Matern52, vec![lengthscale, 2.0 * lengthscale], 1.0).unwrap();
     let inputs = uniform_points(30, 2, &mut test_stream(number));
@@ -29,14 +29,14 @@ fn rival(method: Method) -> Rival {
     Rival::new(method, Domain::Finite(points), settings, &others, Seed::new(1)).unwrap()
 }
 
-/// The distance to the best point after so many queries, all with the same random numbers.
+/// Distances to the best point after each of `n_queries` queries, with fixed random numbers.
 fn distances(method: Method, n_queries: u64) -> Vec<f64> {
     let mut rival = rival(method);
     let mut distances = Vec::new();
     for query in 0..n_queries {
         let found = rival.ask(&Points::new(2), &mut test_stream(100 + query)).unwrap();
         let observed = Observation {
-            value: Some(7.0 * value(&found.unit) - 20.0), // in units of its own
+            value: Some(7.0 * value(&found.unit) - 20.0), // in its own units
             unit: found.unit.clone(),
             source: found.source,
             further: Vec::new(),
@@ -47,7 +47,7 @@ fn distances(method: Method, n_queries: u64) -> Vec<f64> {
     distances
 }
 
-/// Of 200 points the best lies about 0.04 from the maximum, a random one about 0.5.
+/// The best of 200 points is about 0.04 from the maximum, a random one about 0.5.
 #[test]
 fn what_others_know_leads_the_first_query() {
     for method in [Method::Pooled, Method::Barycentre] {
@@ -56,7 +56,7 @@ fn what_others_know_leads_the_first_query() {
     }
 }
 
-/// Three random queries, then by the given hyperparameters.
+/// Three random queries, then queries with the given hyperparameters.
 #[test]
 fn average_hyperparameters_come_after_random_queries() {
     let mut rival = rival(Method::AverageHyperparameters);
@@ -74,7 +74,8 @@ fn average_hyperparameters_come_after_random_queries() {
     assert!(late.fold(f64::INFINITY, f64::min) < 0.1);
 }
 
-/// Mean and standard deviation are weighed averages; gradients are central differences with a step of 1e-5.
+/// Mean and standard deviation are weighted averages; gradients equal central differences with a
+/// step of 1e-5.
 #[test]
 fn the_barycentre_averages_means_and_standard_deviations() {
     let own = party(3, 0.4);
@@ -113,7 +114,8 @@ fn the_barycentre_averages_means_and_standard_deviations() {
     }
 }
 
-/// Three random queries of one's own, then averages whose weights go from uniform to one's own candidate alone.
+/// Three random queries of the party's own, then averages with weights that change from uniform to
+/// the own candidate alone.
 #[test]
 fn a_consensus_goes_from_the_average_to_the_own_candidate() {
     let unit = ParameterSpec::float(0.0, 1.0);

@@ -9,7 +9,7 @@ fn kernel() -> Kernel {
     Kernel::new(Family::SquaredExponential, vec![0.5, 0.7], 1.4).unwrap()
 }
 
-/// Observations of a party: its own function near a common one.
+/// Observations of a party with its own function near a common one.
 fn party(number: u64, n: usize) -> Posterior {
     let inputs = uniform_points(n, 2, &mut test_stream(10 + number));
     let own = test_stream(30 + number).normal();
@@ -18,7 +18,7 @@ fn party(number: u64, n: usize) -> Posterior {
     Posterior::new(kernel(), NOISE, inputs, outputs).unwrap()
 }
 
-/// cov of observations of all parties, with the given level variance of the last.
+/// Covariance of the observations of all parties, with the given level variance of the last.
 fn dense(parties: &[&Posterior], share: f64, level_variance: f64) -> PackedLower {
     let all: Vec<(usize, &[f64])> = (parties.iter().enumerate())
         .flat_map(|(number, party)| party.inputs().rows().map(move |x| (number, x)))
@@ -49,8 +49,8 @@ fn outputs(parties: &[&Posterior]) -> Vec<f64> {
     parties.iter().flat_map(|party| party.outputs().to_vec()).collect()
 }
 
-/// With length scales of half the cube, 200 points determine a function to far below the noise: the evidence is that of the dense
-/// covariance of all observations, for every ρ.
+/// With length scales of half the cube, 200 points determine a function to far below the noise. The
+/// evidence then equals that of the dense covariance of all observations, for every ρ.
 #[test]
 fn the_evidence_is_that_of_all_observations() {
     let parties: Vec<Posterior> = (0..3).map(|number| party(number, 9)).collect();
@@ -63,7 +63,7 @@ fn the_evidence_is_that_of_all_observations() {
     }
 }
 
-/// Parties whose functions are alike correlate, and those whose functions are drawn one by one do not.
+/// Parties with similar functions correlate, and parties with independent functions do not.
 #[test]
 fn the_correlation_is_that_of_the_parties() {
     let alike: Vec<Posterior> = (0..6).map(|number| party(number, 12)).collect();
@@ -81,8 +81,8 @@ fn the_correlation_is_that_of_the_parties() {
     assert!(share(&alike) >= 0.8 && share(&apart) <= 0.4, "{} {}", share(&alike), share(&apart));
 }
 
-/// Against dense algebra on all observations, the party's own last, at each size: mean and variance of its latent function, and the
-/// evidence of its outputs as the ratio of two densities.
+/// Against dense algebra on all observations, with the party's own last, at each size: mean and
+/// variance of its latent function, and the evidence of its outputs as the ratio of two densities.
 #[test]
 fn predictions_are_those_of_all_observations_together() {
     let others: Vec<Posterior> = (0..3).map(|number| party(number, 9)).collect();

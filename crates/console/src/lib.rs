@@ -1,0 +1,20 @@
+//! Output of commands: results, notes, tables, texts, progress and exit codes.
+//!
+//! Results go to standard output, everything else to standard error. Colours are used on terminals
+//! only, unless `CLICOLOR_FORCE` enables them elsewhere; `NO_COLOR` and `CLICOLOR=0` turn them off.
+//! The crate defines no commands.
+
+mod bars;
+mod exit;
+pub mod interrupt;
+mod output;
+pub mod sparkline;
+pub mod table;
+pub mod text;
+
+pub use bars::{Mode, SILENCE, TICK, style};
+pub use exit::{BadInput, Exit, HELP};
+pub use output::{
+    BARS, OutputClosed, Panics, collect_panics, data, enable_quiet, is_quiet, note, remark, result,
+    stderr_is_coloured, stderr_width, table, width,
+};

@@ -1,0 +1,5 @@
+//! Integration tests of secure sums.
+
+mod audit;
+mod seals;
+mod sums;

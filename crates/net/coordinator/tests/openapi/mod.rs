@@ -1,0 +1,8 @@
+//! The service's description of itself is true: its routes, problems and bodies match a running
+//! service.
+#![expect(clippy::unwrap_used, reason = "helpers of tests, where a panic is a failure")]
+
+mod answers;
+mod bodies;
+mod description;
+mod routes;

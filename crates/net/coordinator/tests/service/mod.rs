@@ -1,0 +1,3 @@
+//! A coordinator's service over real sockets.
+mod requests;
+mod rounds;

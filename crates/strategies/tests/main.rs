@@ -1,0 +1,5 @@
+//! Integration tests of strategies and early stopping.
+
+mod early_stopping_baselines;
+mod robust_meta;
+mod strategies;

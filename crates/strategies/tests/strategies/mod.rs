@@ -1,0 +1,10 @@
+//! Contract tests of Thompson sampling and its surrogate.
+
+#![expect(clippy::unwrap_used, reason = "helpers of tests, where a panic is a failure")]
+
+#[allow(dead_code, reason = "helpers that the tests of two crates share")]
+mod common;
+mod repeats;
+mod study;
+mod surrogate;
+mod thompson;

@@ -1,0 +1,10 @@
+//! Integration tests of studies.
+
+mod batches;
+mod early_stopping;
+mod early_stopping_bo_bos;
+mod old_studies;
+mod outcomes;
+mod penalties;
+mod sampler;
+mod studies;

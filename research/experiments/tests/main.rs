@@ -1,0 +1,5 @@
+//! Integration tests of experiments.
+
+mod attacks;
+mod catalogue;
+mod games;

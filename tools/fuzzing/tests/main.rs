@@ -1,0 +1,4 @@
+//! Integration tests of fuzz targets.
+
+mod large;
+mod replay;
