@@ -35,6 +35,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use clap::{CommandFactory, FromArgMatches, Parser};
 
 pub use commands::{add_remedies, parse_threads, print_summary, problems, set_problems};
+pub use exit::ClassOf;
 
 use fedbo_console::text::without_passwords;
 use fedbo_console::{self as console, Exit};
@@ -109,13 +110,14 @@ pub fn run_program(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     let matches = command_line().get_matches_from(arguments);
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     logs::set_verbosity(cli.verbosity.verbose);
-    guarded(cli.verbosity.quiet, |_| None, || run(&cli.command))
+    guarded(cli.verbosity.quiet, &[], || run(&cli.command))
 }
 
-/// Runs a command as a program: prints its error, survives a panic, and returns the exit status. `class` knows errors of the caller's own.
+/// Runs a command as a program: prints its error, survives a panic, and returns the exit status.
+/// `classes` are error types of the calling program.
 pub fn guarded(
     is_quiet: bool,
-    class: fn(&(dyn std::error::Error + 'static)) -> Option<Exit>,
+    classes: &[ClassOf],
     run: impl FnOnce() -> anyhow::Result<Exit>,
 ) -> u8 {
     if is_quiet {
@@ -128,7 +130,7 @@ pub fn guarded(
         Ok(Ok(exit)) => exit,
         Ok(Err(error)) => {
             console::note(&format!("error: {}", without_passwords(&words(&error))));
-            error.chain().find_map(class).unwrap_or_else(|| exit::of(&error))
+            exit::of(&error, classes)
         }
         Err(_) => {
             let what = panics.last().unwrap_or_else(|| "no message".to_owned());
@@ -170,7 +172,7 @@ pub fn answer(arguments: impl IntoIterator<Item = OsString>) -> Result<String, U
     });
     answer.map_err(|error| Unanswered {
         message: without_passwords(&words(&error)),
-        is_input: exit::of(&error) == Exit::Input,
+        is_input: exit::of(&error, &[]) == Exit::Input,
     })
 }
 

@@ -1,5 +1,7 @@
 //! Exit codes. Also documented in docs/exit-codes.md.
 
+use fedbo_error_class::{Class, Classified};
+
 /// The table in `fedbo --help`.
 pub const HELP: &str = "\
 Exit codes:
@@ -47,6 +49,25 @@ impl std::fmt::Display for BadInput {
 }
 
 impl std::error::Error for BadInput {}
+
+impl Classified for BadInput {
+    fn class(&self) -> Class {
+        Class::Input
+    }
+}
+
+impl From<Class> for Exit {
+    fn from(class: Class) -> Self {
+        match class {
+            Class::Input => Self::Input,
+            Class::Output => Self::Output,
+            Class::BudgetSpent => Self::BudgetSpent,
+            Class::NoTrial => Self::NoTrial,
+            Class::Remote => Self::Coordinator,
+            Class::Internal => Self::Internal,
+        }
+    }
+}
 
 impl Exit {
     /// Returns the exit status for the shell.

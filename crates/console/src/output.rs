@@ -13,6 +13,8 @@ use anstream::stream::RawStream;
 use anstyle::{AnsiColor, Style};
 use indicatif::MultiProgress;
 
+use fedbo_error_class::{Class, Classified};
+
 use crate::text::shown_lines;
 
 /// Progress bars on the screen. Notes are written above them.
@@ -65,6 +67,12 @@ impl std::fmt::Display for OutputClosed {
 }
 
 impl std::error::Error for OutputClosed {}
+
+impl Classified for OutputClosed {
+    fn class(&self) -> Class {
+        Class::Output
+    }
+}
 
 /// Writes a result to standard output. A closed pipe, as with `| head`, is not an error.
 pub fn result(text: &str) -> Result<(), OutputClosed> {

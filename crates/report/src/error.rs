@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use fedbo_error_class::{Class, Classified};
+
 /// A failure to write, read or draw a results folder. Each message names the path.
 #[derive(Debug, thiserror::Error)]
 pub enum ReportError {
@@ -113,6 +115,16 @@ pub enum ReportError {
         /// The renderer's message.
         message: String,
     },
+}
+
+impl Classified for ReportError {
+    fn class(&self) -> Class {
+        match self {
+            Self::CreateFolder { .. } | Self::Write { .. } => Class::Output,
+            Self::NotFinite { .. } | Self::Draw { .. } => Class::Internal,
+            _ => Class::Input,
+        }
+    }
 }
 
 /// Returns a remedy for a failed write.

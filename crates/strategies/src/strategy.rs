@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use fedbo_error_class::{Class, Classified};
 use fedbo_gp::GpError;
 use fedbo_optim::{OptimError, Points};
 use fedbo_streams::Stream;
@@ -197,6 +198,15 @@ pub enum StrategyError {
         /// The accepted values.
         expected: &'static str,
     },
+}
+
+impl Classified for StrategyError {
+    fn class(&self) -> Class {
+        match self {
+            Self::Exhausted { .. } | Self::Setting { .. } => Class::Input,
+            _ => Class::Internal,
+        }
+    }
 }
 
 impl StrategyError {

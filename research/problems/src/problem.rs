@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use fedbo_error_class::{Class, Classified};
 use fedbo_objective::{Failure, Outcome, Problem, ProblemSpec, Problems};
 pub(crate) use fedbo_problems::{coordinates, linear_space, log_space};
 use fedbo_space::{Point, Space};
@@ -83,6 +84,12 @@ pub enum ProblemError {
     /// The data is unsuitable for a support vector machine.
     #[error(transparent)]
     Svm(#[from] SvmError),
+}
+
+impl Classified for ProblemError {
+    fn class(&self) -> Class {
+        Class::Input
+    }
 }
 
 /// The problems of this crate and the built-in ones, for files that name them.

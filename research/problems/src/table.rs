@@ -3,6 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+use fedbo_error_class::{Class, Classified};
+
 /// Reason why a data folder is unusable.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
@@ -39,6 +41,12 @@ pub enum DataError {
         /// The fault, and the expectation.
         message: String,
     },
+}
+
+impl Failure for DataError {
+    fn class(&self) -> Class {
+        Class::Input
+    }
 }
 
 /// Maximum size of a file in bytes; the largest table of the layout has 3 MB.

@@ -8,7 +8,8 @@ mod run;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use fedbo_console::Exit;
+use fedbo_cli::ClassOf;
+use fedbo_error_class::class_of;
 use fedbo_experiments::catalogue::PeersUnusable;
 use fedbo_research_problems::data_sets::OriginalError;
 use fedbo_research_problems::{DataError, ProblemError, ResearchProblems};
@@ -49,7 +50,7 @@ fn main() -> ExitCode {
             let name = OsString::from("fedbo");
             fedbo_cli::run_program(std::iter::once(name).chain(arguments.iter().cloned()))
         }
-        command => fedbo_cli::guarded(cli.quiet, exit_of_ours, || match command {
+        command => fedbo_cli::guarded(cli.quiet, &CLASSES, || match command {
             Command::List(command) => command.run(),
             Command::Run(command) => command.run(),
             Command::Data(command) => command.run(),
@@ -59,11 +60,10 @@ fn main() -> ExitCode {
     ExitCode::from(status)
 }
 
-/// Exit code of an error of this workspace: a problem or its data cannot be used.
-fn exit_of_ours(cause: &(dyn std::error::Error + 'static)) -> Option<Exit> {
-    let is_input = cause.is::<ProblemError>()
-        || cause.is::<DataError>()
-        || cause.is::<OriginalError>()
-        || cause.is::<PeersUnusable>();
-    is_input.then_some(Exit::Input)
-}
+/// Error types of this workspace.
+const CLASSES: [ClassOf; 4] = [
+    class_of::<DataError>,
+    class_of::<OriginalError>,
+    class_of::<PeersUnusable>,
+    class_of::<ProblemError>,
+];

@@ -112,7 +112,7 @@ fn act(
         if error.is::<Problem>() {
             return error;
         }
-        let status = match crate::exit::of(&error) {
+        let status = match crate::exit::of(&error, &[]) {
             Exit::Input => StatusCode::UNPROCESSABLE_ENTITY,
             Exit::Output => StatusCode::INSUFFICIENT_STORAGE,
             _ => StatusCode::INTERNAL_SERVER_ERROR,

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use fedbo_error_class::{Class, Classified};
+
 use crate::{Parameter, ParameterSpec, Point};
 
 /// The reason why a space or a value is not valid.
@@ -52,6 +54,12 @@ pub enum SpaceError {
         /// The parameters of the space, separated by commas.
         known: String,
     },
+}
+
+impl Classified for SpaceError {
+    fn class(&self) -> Class {
+        Class::Input
+    }
 }
 
 /// A search space: an ordered list of named parameters, seen by optimizers as the unit cube `[0,1]^d`.

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use fedbo_config::FileError;
+use fedbo_error_class::{Class, Classified};
 use fedbo_gp::GpError;
 use fedbo_party::{EvaluationError, HomeError, TrialsError};
 use fedbo_protocol::AgentError;
@@ -113,6 +114,19 @@ pub enum EnrolError {
     },
 }
 
+impl Classified for EnrolError {
+    fn class(&self) -> Class {
+        match self {
+            Self::Link { .. }
+            | Self::Impostor { .. }
+            | Self::OtherPlace { .. }
+            | Self::OtherHelper { .. } => Class::Remote,
+            Self::Home(error) => error.class(),
+            _ => Class::Input,
+        }
+    }
+}
+
 /// An error that prevents a move to a coordinator's new address.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -164,6 +178,16 @@ pub enum MoveError {
     /// The study's configuration cannot be used by this program.
     #[error("the study cannot be used with this version of fedbo: {0}")]
     Config(#[from] FileError),
+}
+
+impl Classified for MoveError {
+    fn class(&self) -> Class {
+        match self {
+            Self::Home(error) => error.class(),
+            Self::Link { .. } | Self::Impostor { .. } => Class::Remote,
+            _ => Class::Input,
+        }
+    }
 }
 
 /// An error that stops an agent.
@@ -361,6 +385,19 @@ pub enum RunError {
     Link(LinkError),
 }
 
+impl Classified for RunError {
+    fn class(&self) -> Class {
+        match self {
+            Self::Home(error) => error.class(),
+            Self::Trials(error) => error.class(),
+            Self::Misconduct(_) | Self::Refused { .. } | Self::Link(_) => Class::Remote,
+            Self::NoRandomness { .. } | Self::NoThread { .. } | Self::Agent(_) => Class::Internal,
+            Self::Failing { .. } => Class::NoTrial,
+            _ => Class::Input,
+        }
+    }
+}
+
 /// The number of failed trials in a row, in words.
 fn in_a_row(n: u64) -> String {
     match n {
@@ -416,6 +453,17 @@ pub enum ReconcileError {
     },
 }
 
+impl Classified for ReconcileError {
+    fn class(&self) -> Class {
+        match self {
+            Self::Home(error) => error.class(),
+            Self::Link { source: LinkError::Setting(_), .. } => Class::Input,
+            Self::Link { .. } | Self::Misconduct { .. } => Class::Remote,
+            _ => Class::Input,
+        }
+    }
+}
+
 /// An error in replacing a key.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -433,4 +481,13 @@ pub enum RotateError {
         /// The cause.
         source: LinkError,
     },
+}
+
+impl Classified for RotateError {
+    fn class(&self) -> Class {
+        match self {
+            Self::Home(error) => error.class(),
+            Self::Link { .. } => Class::Remote,
+        }
+    }
 }

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use fedbo_database::{Mode, sync_folder};
+use fedbo_error_class::{Class, Classified};
 use fedbo_ledger::{Head, LedgerError};
 use fedbo_wire::SigningKey;
 
@@ -47,6 +48,17 @@ pub enum BackupError {
         /// Error of the system.
         cause: std::io::Error,
     },
+}
+
+impl Classified for BackupError {
+    fn class(&self) -> Class {
+        match self {
+            Self::Write { .. } => Class::Output,
+            Self::Home(error) => error.class(),
+            Self::Store(error) => error.class(),
+            Self::Ledger(error) => error.class(),
+        }
+    }
 }
 
 /// Copies a coordinator's folder to a new one, also while it is being served.

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use fedbo_database::{Lock, Mode, NotLocked, private_folder};
+use fedbo_error_class::{Class, Classified};
 use fedbo_failpoints::pass;
 use fedbo_federation::Federation;
 use fedbo_ledger::Ledgers;
@@ -83,6 +84,17 @@ pub enum HomeError {
     /// The study cannot be served.
     #[error(transparent)]
     Study(#[from] StudyUnusable),
+}
+
+impl Classified for HomeError {
+    fn class(&self) -> Class {
+        match self {
+            Self::Refused { .. } | Self::Key(KeyError::Refused { .. }) => Class::Output,
+            Self::Store(error) => error.class(),
+            Self::Randomness(_) | Self::Key(KeyError::NoRandomness(_)) => Class::Internal,
+            _ => Class::Input,
+        }
+    }
 }
 
 /// A coordinator's folder, or a database that replicas share and the coordinator's key.

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use fedbo_error_class::{Class, Classified};
 use fedbo_transport::{
     ConnectionCounts, ConnectionLimits, ListenError, ListenSettings, Listening, TlsFiles, closing,
 };
@@ -96,6 +97,15 @@ pub enum ServiceError {
     /// The store cannot be used.
     #[error(transparent)]
     Store(#[from] StoreError),
+}
+
+impl Classified for ServiceError {
+    fn class(&self) -> Class {
+        match self {
+            Self::Store(error) => error.class(),
+            _ => Class::Input,
+        }
+    }
 }
 
 /// A running service.

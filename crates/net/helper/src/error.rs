@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use fedbo_config::FileError;
+use fedbo_error_class::{Class, Classified};
 use fedbo_ledger::LedgerError;
 use fedbo_party::HomeError;
 use fedbo_privacy::mechanism::NoiseError;
@@ -134,6 +135,17 @@ pub enum HelperError {
     },
 }
 
+impl Classified for HelperError {
+    fn class(&self) -> Class {
+        match self {
+            Self::Home(error) => error.class(),
+            Self::Ledger(error) => error.class(),
+            Self::Noise(_) => Class::Internal,
+            _ => Class::Input,
+        }
+    }
+}
+
 impl From<LedgerError> for HelperError {
     fn from(error: LedgerError) -> Self {
         Self::Ledger(Box::new(error))
@@ -179,6 +191,17 @@ pub enum JoinError {
     /// The helper cannot serve the study.
     #[error(transparent)]
     Helper(#[from] HelperError),
+}
+
+impl Classified for JoinError {
+    fn class(&self) -> Class {
+        match self {
+            Self::Link { source: LinkError::Setting(_), .. } => Class::Input,
+            Self::Link { .. } | Self::Impostor { .. } => Class::Remote,
+            Self::Helper(error) => error.class(),
+            _ => Class::Input,
+        }
+    }
 }
 
 impl From<HomeError> for JoinError {

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use fedbo_error_class::{Class, Classified};
 use fedbo_transport::{ConnectionCounts, ListenError, ListenSettings, Listening};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -20,6 +21,15 @@ pub enum ServiceError {
     /// A study cannot be served.
     #[error(transparent)]
     Helper(#[from] HelperError),
+}
+
+impl Classified for ServiceError {
+    fn class(&self) -> Class {
+        match self {
+            Self::Helper(error) => error.class(),
+            Self::Listen(error) => error.class(),
+        }
+    }
 }
 
 /// A running helper.

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use fedbo_error_class::{Class, Classified};
 use fedbo_storage::StorageError;
 use fedbo_study::StudyError;
 use fedbo_transport::KeyError;
@@ -88,6 +89,15 @@ pub enum HomeError {
     },
 }
 
+impl Classified for HomeError {
+    fn class(&self) -> Class {
+        match self {
+            Self::Folder { .. } | Self::Refused { .. } => Class::Output,
+            _ => Class::Input,
+        }
+    }
+}
+
 /// Returns the remedy for a database of another version.
 fn way_on(found: i64, expected: i64) -> &'static str {
     match found < expected {
@@ -117,4 +127,14 @@ pub enum TrialsError {
         /// Number of the trial.
         number: u64,
     },
+}
+
+impl Classified for TrialsError {
+    fn class(&self) -> Class {
+        match self {
+            Self::Storage(error) => error.class(),
+            Self::Study(error) => error.class(),
+            _ => Class::Input,
+        }
+    }
 }

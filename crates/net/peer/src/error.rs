@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use fedbo_config::FileError;
+use fedbo_error_class::{Class, Classified};
 use fedbo_party::{EvaluationError, HomeError, TrialsError};
 use fedbo_protocol::AgentError;
 use fedbo_transport::{LinkError, ListenError};
@@ -150,4 +151,22 @@ pub enum PeerError {
         /// Number of reports in this peer's home.
         ours: u64,
     },
+}
+
+impl Classified for PeerError {
+    fn class(&self) -> Class {
+        match self {
+            Self::Home(OtherHome::Home(error)) => error.class(),
+            Self::Memory(_) => Class::Output,
+            Self::Trials(error) | Self::Evaluation(EvaluationError::Trials(error)) => error.class(),
+            Self::Impostor { .. }
+            | Self::Unexpected { .. }
+            | Self::OtherFile { .. }
+            | Self::Refused { .. }
+            | Self::SetBack { .. }
+            | Self::Link { .. } => Class::Remote,
+            Self::Threads(_) | Self::NoRandomness(_) | Self::Machine(_) => Class::Internal,
+            _ => Class::Input,
+        }
+    }
 }

@@ -1,5 +1,6 @@
 //! A study of a secure sum, read from its public text.
 
+use fedbo_error_class::{Class, Classified};
 use fedbo_federation::{Collaboration, Federation, Protection, ReleaseMechanism};
 use fedbo_ledger::{Charter, Head, UnreadableEvent, event_to_bytes};
 use fedbo_privacy::accounting::PrivacyEvent;
@@ -45,6 +46,12 @@ pub enum NoSum {
         /// The key that both servers have.
         what: &'static str,
     },
+}
+
+impl Classified for NoSum {
+    fn class(&self) -> Class {
+        Class::Input
+    }
 }
 
 /// Derives the keys with which a server opens shares from its signing key.

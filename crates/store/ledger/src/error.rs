@@ -4,6 +4,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use fedbo_database::FileFault;
+use fedbo_error_class::{Class, Classified};
 use fedbo_privacy::accounting::{AccountantKind, Budget};
 
 use crate::{Difference, UnreadableEvent};
@@ -179,6 +180,20 @@ pub enum LedgerError {
         /// The error of the failed commit.
         cause: String,
     },
+}
+
+impl Classified for LedgerError {
+    fn class(&self) -> Class {
+        match self {
+            Self::BudgetSpent(_) => Class::BudgetSpent,
+            Self::Write { .. }
+            | Self::Gone { .. }
+            | Self::Superseded { .. }
+            | Self::Stopped { .. } => Class::Output,
+            Self::RoundPassed { .. } | Self::TooLarge { .. } | Self::Event(_) => Class::Internal,
+            _ => Class::Input,
+        }
+    }
 }
 
 /// Formats the first few differences.

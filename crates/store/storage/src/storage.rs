@@ -5,6 +5,7 @@ use std::fmt;
 use std::ops::ControlFlow;
 use std::time::Duration;
 
+use fedbo_error_class::{Class, Classified};
 use fedbo_space::Point;
 use serde::{Deserialize, Serialize};
 
@@ -481,4 +482,13 @@ pub enum StorageError {
         /// The outcome of the trial, for messages.
         told: String,
     },
+}
+
+impl Classified for StorageError {
+    fn class(&self) -> Class {
+        match self {
+            Self::Write { .. } | Self::Gone { .. } => Class::Output,
+            _ => Class::Input,
+        }
+    }
 }

@@ -4,6 +4,7 @@ use std::fmt;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
+use fedbo_error_class::{Class, Classified};
 use fedbo_postgres::masked;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -96,6 +97,12 @@ pub enum FileError {
         /// The problem and its remedy.
         message: String,
     },
+}
+
+impl Classified for FileError {
+    fn class(&self) -> Class {
+        Class::Input
+    }
 }
 
 impl FileError {

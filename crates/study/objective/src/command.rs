@@ -16,6 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use fedbo_error_class::{Class, Classified};
 use fedbo_space::{Point, Space};
 
 use self::lines::{TrainingMessage, is_report};
@@ -146,6 +147,12 @@ pub enum CommandError {
     /// The timeout leaves no time.
     #[error("objective.timeout = 0, expected a time above 0 (leave the key out for no limit)")]
     Timeout,
+}
+
+impl Classified for CommandError {
+    fn class(&self) -> Class {
+        Class::Input
+    }
 }
 
 /// Runs a command once per trial and reads the value from the last line of its standard output.

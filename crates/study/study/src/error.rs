@@ -1,6 +1,7 @@
 //! The errors of a study.
 
 use fedbo_config::Changes;
+use fedbo_error_class::{Class, Classified};
 use fedbo_space::SpaceError;
 use fedbo_storage::{StorageError, Told};
 use fedbo_strategies::{StrategyError, StrategySpec};
@@ -193,4 +194,16 @@ pub enum StudyError {
         /// Number of attempts.
         attempts: u32,
     },
+}
+
+impl Classified for StudyError {
+    fn class(&self) -> Class {
+        match self {
+            Self::Storage(error) => error.class(),
+            Self::Unstored { .. } => Class::Output,
+            Self::Overtaken { .. } => Class::Internal,
+            Self::Strategy(error) => error.class(),
+            _ => Class::Input,
+        }
+    }
 }

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use fedbo_error_class::{Class, Classified};
 use fedbo_space::{Direction, Point};
 use fedbo_storage::{Storage, TrialState};
 
@@ -46,6 +47,12 @@ pub enum ImportError {
         /// The defect, with column, value and expectation.
         message: String,
     },
+}
+
+impl Classified for ImportError {
+    fn class(&self) -> Class {
+        Class::Input
+    }
 }
 
 /// Reads trials from a table of comma-separated values.

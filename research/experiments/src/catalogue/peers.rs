@@ -7,6 +7,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::Context as _;
+use fedbo_error_class::{Class, Classified};
 use fedbo_objective::is_secret;
 use fedbo_optim::Points;
 use fedbo_space::{Point, Space, Value};
@@ -25,6 +26,12 @@ const PROGRAM: &str = include_str!("peers.py");
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct PeersUnusable(String);
+
+impl Classified for PeersUnusable {
+    fn class(&self) -> Class {
+        Class::Input
+    }
+}
 
 /// The interpreter with the peers' packages, and the participating samplers; `None` if the
 /// environment names no interpreter.

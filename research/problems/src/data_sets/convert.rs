@@ -4,6 +4,8 @@ use std::fmt::Write as _;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
+use fedbo_error_class::{Class, Classified};
+
 use super::FEATURE_COUNTS;
 use super::mat::{self, Matrix, Value};
 use super::numbers::{shortest, ten_digits};
@@ -55,6 +57,12 @@ pub enum OriginalError {
     /// The input data folder is unusable.
     #[error(transparent)]
     Data(#[from] DataError),
+}
+
+impl Failure for OriginalError {
+    fn class(&self) -> Class {
+        Class::Input
+    }
 }
 
 /// A file of the layout, made from an original.

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use fedbo_config::FileError;
+use fedbo_error_class::{Class, Classified};
 use fedbo_gp::GpError;
 use fedbo_ledger::LedgerError;
 use fedbo_objective::CommandError;
@@ -165,6 +166,29 @@ pub enum RunError {
     /// Another error, which should not happen.
     #[error(transparent)]
     Other(anyhow::Error),
+}
+
+impl Classified for RunError {
+    fn class(&self) -> Class {
+        match self {
+            Self::Report(error) => error.class(),
+            Self::Ledger(error) => error.class(),
+            Self::NotPaid(_) => Class::BudgetSpent,
+            Self::TooFewAgents { .. }
+            | Self::UnknownArm { .. }
+            | Self::RepeatedArm { .. }
+            | Self::RunsSpend { .. }
+            | Self::NothingToResume { .. }
+            | Self::LedgerExists { .. }
+            | Self::LedgerMissing { .. }
+            | Self::LedgerSetBack { .. }
+            | Self::HeadMissing { .. }
+            | Self::NoStart { .. }
+            | Self::AnotherRun { .. }
+            | Self::Command { .. } => Class::Input,
+            _ => Class::Internal,
+        }
+    }
 }
 
 impl From<SessionError> for RunError {

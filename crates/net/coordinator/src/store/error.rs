@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use fedbo_database::FileFault;
+use fedbo_error_class::{Class, Classified};
 
 use super::StudyState;
 
@@ -110,6 +111,15 @@ pub enum StoreError {
     /// Another process leads the study.
     #[error("another coordinator has taken over the study")]
     Superseded,
+}
+
+impl Classified for StoreError {
+    fn class(&self) -> Class {
+        match self {
+            Self::Refused { .. } => Class::Output,
+            _ => Class::Input,
+        }
+    }
 }
 
 impl StoreError {

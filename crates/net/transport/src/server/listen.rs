@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use fedbo_error_class::{Class, Classified};
 use hyper::Request;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -63,6 +64,12 @@ pub enum ListenError {
     /// The certificate cannot be used.
     #[error(transparent)]
     Tls(#[from] TlsUnusable),
+}
+
+impl Classified for ListenError {
+    fn class(&self) -> Class {
+        Class::Input
+    }
 }
 
 /// Returns a remedy for an address that cannot be listened on.
