@@ -126,7 +126,7 @@ fn rounds_wait_while_the_helper_is_away_and_nothing_is_lost() {
     let world = World::new(&Setup {
         secure_sum: true,
         privacy: "epsilon = 1000.0\nnoise_multiplier = 1.0\nreleases = 7\n",
-        ..Setup::charged(2, 7, 1.0)
+        ..Setup::charged(2, 7, 2.0)
     });
     let tokens = world.create();
     let (mut service, helper, port) = both_servers(&world);
@@ -150,7 +150,8 @@ fn rounds_wait_while_the_helper_is_away_and_nothing_is_lost() {
     service.signal(rustix::process::Signal::TERM);
     service.end();
     drop(helper);
-    assert_eq!(releases(&world), [7; 4], "{}", service.all());
+    let said = [service.all(), agents[0].all(), agents[1].all()].join("\n");
+    assert_eq!(releases(&world), [7; 4], "{said}");
     for agent in 0..2 {
         assert_eq!(world.trials(agent).len(), 9);
     }

@@ -103,12 +103,15 @@ impl Pace {
         }
     }
 
-    /// Longest pause before a retry: half of the round's collecting time, so that an agent is back
-    /// in time once a server is.
+    /// Longest pause before a retry in the current round.
     pub(crate) fn longest_pause(&self) -> Duration {
-        const SHORTEST: Duration = Duration::from_millis(500);
-        let collect_ms = self.network.collect_ms_of(self.known.round);
-        collect_ms.map_or(Duration::MAX, |ms| Duration::from_millis(ms / 2).max(SHORTEST))
+        Duration::from_millis(self.longest_pause_ms(self.known.round))
+    }
+
+    /// Longest pause before a retry: half of the round's collecting time. A round that waits for a
+    /// server lasts its full time once the server is back, so the agent returns within it.
+    fn longest_pause_ms(&self, round: u64) -> u64 {
+        self.network.collect_ms_of(round).map_or(u64::MAX, |ms| (ms / 2).max(500))
     }
 
     /// Time reserved for an upload of a round to arrive.
@@ -207,31 +210,56 @@ impl Pace {
         let margin = self.margin_ms(round);
         let window = self.spread_ms((collect_ms / 4).min(WINDOW_MS), collect_ms / 2);
         let first = collect_ms - margin - window + self.draw(round, 0, window);
-        let waits = (1..=attempt).map(|attempt| self.wait_ms(round, attempt));
-        let later = waits.fold(0_u64, u64::saturating_add);
+        let (n_doubled, most) = self.doublings(round);
+        let waits = (1..=attempt.min(n_doubled)).map(|attempt| self.wait_ms(round, attempt));
+        let mut later = waits.fold(0_u64, u64::saturating_add);
+        if attempt > n_doubled {
+            let n_steps = u64::from(attempt - n_doubled);
+            later = later
+                .saturating_add(n_steps.saturating_mul(step_ms(most)))
+                .saturating_add(self.draw(round, attempt, most - step_ms(most)));
+        }
         Instant::At(known.began_ms.saturating_add(first).saturating_add(later))
     }
 
-    /// Time from the previous attempt to this one.
+    /// Returns the number of attempts whose waits double, and the longest wait, which later
+    /// attempts have at most.
+    fn doublings(&self, round: u64) -> (u32, u64) {
+        let most = RETRY_MS.1.min(self.longest_pause_ms(round));
+        let n_doubled = (1..u64::BITS).find(|n| self.shortest_ms(round) << (n - 1) >= most);
+        (n_doubled.unwrap_or(u64::BITS), most)
+    }
+
+    fn shortest_ms(&self, round: u64) -> u64 {
+        RETRY_MS.0.min(self.margin_ms(round) / 4).max(50)
+    }
+
+    /// Time from the previous attempt to this one, while waits double.
     fn wait_ms(&self, round: u64, attempt: u32) -> u64 {
         let doubled = 1_u64.checked_shl(attempt - 1).unwrap_or(u64::MAX);
-        let shortest = RETRY_MS.0.min(self.margin_ms(round) / 4).max(50);
-        let longest = shortest.saturating_mul(doubled).min(RETRY_MS.1);
+        let (_, most) = self.doublings(round);
+        let longest = self.shortest_ms(round).saturating_mul(doubled).min(most);
         longest / 2 + self.draw(round, attempt, longest / 2)
     }
 
     /// Returns the first attempt from `attempt` on that is still to be made, and its instant.
     /// Missed instants are skipped.
     pub(crate) fn due(&self, round: u64, attempt: u32, now_ms: u64) -> (u32, Instant) {
+        let (n_doubled, most) = self.doublings(round);
         let mut attempt = attempt;
-        let Instant::At(mut at) = self.attempt_at(round, attempt) else {
-            return (attempt, self.attempt_at(round, attempt));
-        };
-        while at.saturating_add(PUNCTUAL_MS) < now_ms {
+        let mut instant = self.attempt_at(round, attempt);
+        while let Instant::At(at) = instant
+            && at.saturating_add(PUNCTUAL_MS) < now_ms
+        {
             attempt += 1;
-            at = at.saturating_add(self.wait_ms(round, attempt)); // at least 25 ms
+            if attempt > n_doubled {
+                // At a constant step, all but the last missed instants are skipped at once.
+                let n_missed = (now_ms - at).saturating_sub(most) / step_ms(most);
+                attempt = attempt.saturating_add(u32::try_from(n_missed).unwrap_or(u32::MAX));
+            }
+            instant = self.attempt_at(round, attempt);
         }
-        (attempt, Instant::At(at))
+        (attempt, instant)
     }
 
     /// Returns the earliest time of a poll after a trial of a round ended now: the round's instant
@@ -351,6 +379,11 @@ impl Pace {
         let scaled = (u128::from(u64::from_le_bytes(*number)) * u128::from(below)) >> 64;
         u64::try_from(scaled).unwrap_or(below) // below `below`
     }
+}
+
+/// Step from one attempt to the next after the doubling; the rest of `most` is drawn.
+fn step_ms(most: u64) -> u64 {
+    most - most / 3
 }
 
 /// Returns true if rounds pass in this state.
@@ -477,13 +510,21 @@ mod tests {
         heard(&mut pace, 3, 0, 0);
         let attempts: Vec<u64> = (0..12).map(|n| at(pace.attempt_at(3, n))).collect();
         assert!(attempts.is_sorted_by(|a, b| a < b));
-        assert!(attempts[11] - attempts[10] <= 60_000 && attempts[11] - attempts[10] >= 30_000);
+        let last = attempts[11] - attempts[10];
+        assert!((9_000..=27_000).contains(&last), "{last}");
         assert!(attempts[3] < 54_000, "several attempts before the round is over");
         assert_eq!(pace.due(3, 0, 0), (0, Instant::At(attempts[0])));
         assert_eq!(pace.due(3, 0, attempts[0]), (0, Instant::At(attempts[0])));
         let away = attempts[4] + 1;
         let (n, due) = pace.due(3, 0, away);
         assert!(at(due) + 1_000 >= away && n >= 4);
+        // After a month, the next attempt is as near as after a minute.
+        for away in [60_000, 2_678_400_000] {
+            let (n, due) = pace.due(3, 0, away);
+            assert!((away - 1_000..away + 27_000).contains(&at(due)), "{due:?}");
+            assert!(at(pace.attempt_at(3, n - 1)) + 1_000 < away);
+            assert_eq!(pace.due(3, n - 1, away), (n, due));
+        }
     }
 
     /// However long a trial takes, the poll after it comes at the round's instant or at a boundary.
