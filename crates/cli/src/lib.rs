@@ -6,28 +6,14 @@
 
 mod advice;
 mod alignment;
-mod answers;
 mod commands;
 mod core_dumps;
-mod dashboard;
-mod exit;
-pub mod export;
-mod file_kind;
 mod game_display;
-mod game_results;
 mod logs;
-mod old_studies;
 #[cfg(feature = "otlp")]
 mod otlp;
-mod own_point;
-pub mod pictures;
 mod progress;
-mod serve;
-mod space_display;
 mod study_display;
-mod study_ref;
-mod token;
-mod trial_record;
 
 use std::ffi::OsString;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -35,10 +21,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use clap::{CommandFactory, FromArgMatches, Parser};
 
 pub use commands::{add_remedies, parse_threads, print_summary, problems, set_problems};
-pub use exit::ClassOf;
 
 use fedbo_console::text::without_passwords;
 use fedbo_console::{self as console, Exit};
+use fedbo_documents::error_text;
+use fedbo_documents::exit::{self, ClassOf};
 
 /// Federated Bayesian optimization: many parties tune together without showing their data
 #[derive(Parser)]
@@ -70,28 +57,6 @@ fn command_line() -> clap::Command {
         command.allow_negative_numbers(true).mut_subcommands(with_numbers)
     }
     with_numbers(Cli::command())
-}
-
-/// Formats an error and its causes.
-///
-/// A cause is skipped if its text is already included. A line quoted from a file follows below.
-fn words(error: &anyhow::Error) -> String {
-    let mut words = String::new();
-    let mut excerpt = None;
-    for cause in error.chain() {
-        let text = cause.to_string();
-        let whole = format!("{cause:#}");
-        let below = whole.strip_prefix(&text).filter(|below| below.starts_with('\n'));
-        excerpt = excerpt.or(below.map(str::to_owned));
-        if words.contains(&text) {
-            continue;
-        }
-        if !words.is_empty() {
-            words += ": ";
-        }
-        words += &text;
-    }
-    words + &excerpt.unwrap_or_default()
 }
 
 fn run(command: &commands::Command) -> anyhow::Result<Exit> {
@@ -129,7 +94,7 @@ pub fn guarded(
     let exit = match catch_unwind(AssertUnwindSafe(run)) {
         Ok(Ok(exit)) => exit,
         Ok(Err(error)) => {
-            console::note(&format!("error: {}", without_passwords(&words(&error))));
+            console::note(&format!("error: {}", without_passwords(&error_text(&error))));
             exit::of(&error, classes)
         }
         Err(_) => {
@@ -171,7 +136,7 @@ pub fn answer(arguments: impl IntoIterator<Item = OsString>) -> Result<String, U
         .into())
     });
     answer.map_err(|error| Unanswered {
-        message: without_passwords(&words(&error)),
+        message: without_passwords(&error_text(&error)),
         is_input: exit::of(&error, &[]) == Exit::Input,
     })
 }

@@ -15,7 +15,7 @@ use fedbo_report::Row;
 use fedbo_runner::federation::{ArmStarted, RunProgress};
 use indicatif::ProgressBar;
 
-use crate::commands::privacy::promise::{NOT_PROMISED, promised};
+use fedbo_documents::promise::{NOT_PROMISED, promised};
 
 /// Maximum number of agents with their own line on the screen.
 const AGENT_LINES_MAX: usize = 16;

@@ -13,10 +13,10 @@ use fedbo_study::{Definition, Observer, Study};
 use indicatif::{ProgressBar, ProgressState, ProgressStyle};
 
 use crate::progress::one_line;
-use crate::trial_record::numbers_in_words;
 use fedbo_console::sparkline::sparkline;
 use fedbo_console::text;
 use fedbo_console::{self as console, BARS};
+use fedbo_documents::trial_record::numbers_in_words;
 
 /// Redraw interval.
 const TICK: Duration = Duration::from_millis(200);

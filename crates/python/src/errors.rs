@@ -1,8 +1,8 @@
 //! Conversions of errors to Python exceptions.
 
 use fedbo_agent::EnrolError;
-use fedbo_cli::pictures::PictureError;
 use fedbo_config::FileError;
+use fedbo_documents::pictures::PictureError;
 use fedbo_party::HomeError;
 use fedbo_peer::PeerError;
 use fedbo_report::ReportError;

@@ -7,6 +7,7 @@ use std::sync::{Arc, mpsc};
 use fedbo_federation::{ALGORITHMS, Arm, PrivacyPlan};
 use fedbo_ledger::Statement;
 use fedbo_objective::{FailuresMax, Objective};
+use fedbo_problems::BuiltInProblems;
 use fedbo_protocol::UpdateRejected;
 use fedbo_report::{RESULTS_FILE, Row, closing_table, read_results};
 use fedbo_runner::federation::{
@@ -77,7 +78,7 @@ impl Federation {
     #[staticmethod]
     #[pyo3(signature = (path, seed = None))]
     fn from_file(py: Python<'_>, path: PathBuf, seed: Option<u64>) -> PyResult<Self> {
-        let problems = fedbo_cli::problems();
+        let problems = &BuiltInProblems;
         let read =
             py.detach(|| fedbo_federation::Federation::load_for_program(&path, seed, problems));
         Ok(Self { federation: read.map_err(|e| errors::definition(&e))? })

@@ -6,6 +6,7 @@ use std::sync::{Arc, mpsc};
 
 use fedbo_objective::Objective;
 use fedbo_peer::{Ended, Notice, Observer, Overrides, PeerFile};
+use fedbo_problems::BuiltInProblems;
 use fedbo_protocol::Trial;
 use fedbo_space::Point;
 use fedbo_storage::Told;
@@ -58,7 +59,7 @@ pub(crate) fn run_peer(
     let functions = Functions { evaluate, on_told: on_event, on_warning };
     let flag = stop.flag();
     let work = move || {
-        let parts = file.parts_with(objective, fedbo_cli::problems(), observer, flag)?;
+        let parts = file.parts_with(objective, &BuiltInProblems, observer, flag)?;
         fedbo_peer::run(parts)
     };
     let ended = serve(py, &functions, &stop.flag(), received, work)?.map_err(errors::peer)?;

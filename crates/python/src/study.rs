@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc;
 
-use fedbo_cli::export::{ExportFormat, export};
-use fedbo_cli::pictures::{self, StudyPicture};
+use fedbo_documents::export::{ExportFormat, export};
+use fedbo_documents::pictures::{self, StudyPicture};
 use fedbo_objective::FailuresMax;
 use fedbo_storage::{Address, Mode};
 use fedbo_strategies::early_stopping::Verdict;

@@ -131,7 +131,7 @@ fn scripts(python: &Path) -> Result<()> {
     let compiler = ["--yes", "--package", "typescript@5.9", "tsc", "--project"];
     run(in_package(&python.with_file_name("npx"))
         .args(compiler)
-        .arg(root().join("crates/cli/assets/dashboard/jsconfig.json")))
+        .arg(root().join("crates/web/assets/dashboard/jsconfig.json")))
 }
 
 /// Installs a wheel and replaces the previous one.

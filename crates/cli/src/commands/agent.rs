@@ -19,12 +19,12 @@ use serde::Serialize;
 use zeroize::Zeroizing;
 
 use crate::alignment::{self, AlignmentRecord};
-use crate::file_kind::FileKind;
-use crate::space_display::{self, ShownParameter};
-use crate::trial_record::SCHEMA_VERSION;
 use fedbo_console as console;
 use fedbo_console::interrupt;
 use fedbo_console::{BadInput, Exit};
+use fedbo_documents::file_kind::FileKind;
+use fedbo_documents::space_display::{self, ShownParameter};
+use fedbo_documents::trial_record::SCHEMA_VERSION;
 
 /// Take part in a federation: tune your own objective and learn from other agents
 #[derive(clap::Subcommand)]

@@ -8,11 +8,11 @@ use fedbo_strategies::StrategyError;
 use fedbo_study::{AskOutcome, StudyError};
 use serde::Serialize;
 
-use crate::study_ref::{OpenStudy, StudyRef};
-use crate::trial_record::tell_usage;
 use fedbo_console as console;
 use fedbo_console::text;
 use fedbo_console::{BadInput, Exit};
+use fedbo_documents::study_ref::{OpenStudy, StudyRef};
+use fedbo_documents::trial_record::tell_usage;
 
 /// Ask for the next trials, to evaluate them yourself
 ///

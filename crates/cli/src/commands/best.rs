@@ -10,12 +10,12 @@ use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
 use super::found::Found;
-use crate::old_studies::{self, OldStudiesRecord};
-use crate::study_ref::{OpenStudy, StudyRef};
-use crate::trial_record::{SCHEMA_VERSION, TrialRecord};
 use fedbo_console as console;
 use fedbo_console::Exit;
 use fedbo_console::text::{counted, number};
+use fedbo_documents::old_studies::{self, OldStudiesRecord};
+use fedbo_documents::study_ref::{OpenStudy, StudyRef};
+use fedbo_documents::trial_record::{SCHEMA_VERSION, TrialRecord};
 
 /// Show the best trial of a study and the importance of each parameter
 ///

@@ -10,11 +10,11 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::parse_listen;
-use crate::dashboard::{Access, Catalog, Content, Dashboard as Pages, write_page};
-use crate::token::{Token, kept_token};
 use fedbo_console as console;
 use fedbo_console::interrupt;
 use fedbo_console::{BadInput, Exit};
+use fedbo_web::dashboard::{Access, Catalog, Content, Dashboard as Pages, write_page};
+use fedbo_web::token::{Token, kept_token};
 
 /// Show studies and runs live in the browser until Ctrl-C
 ///

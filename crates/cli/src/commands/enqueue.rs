@@ -1,10 +1,10 @@
 //! `fedbo enqueue`: add a user's point.
 
-use crate::own_point::parse;
-use crate::study_ref::StudyRef;
 use fedbo_console as console;
 use fedbo_console::text;
 use fedbo_console::{BadInput, Exit};
+use fedbo_documents::own_point::parse;
+use fedbo_documents::study_ref::StudyRef;
 
 /// Add a point of your own, to be tried next
 ///

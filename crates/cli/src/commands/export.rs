@@ -2,11 +2,11 @@
 
 use std::path::PathBuf;
 
-use crate::export::{ExportFormat, export_beside};
-use crate::study_ref::{OpenStudy, StudyRef};
 use fedbo_console as console;
 use fedbo_console::text::counted;
 use fedbo_console::{BadInput, Exit};
+use fedbo_documents::export::{ExportFormat, export_beside};
+use fedbo_documents::study_ref::{OpenStudy, StudyRef};
 
 /// Export all trials of a study as CSV, JSON or for TensorBoard
 ///

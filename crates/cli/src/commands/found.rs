@@ -4,10 +4,10 @@ use fedbo_storage::Trial;
 use fedbo_study::{Constraint, Definition, Insight};
 
 use super::trials::number_columns;
-use crate::trial_record::{TrialRecord, numbers_in_words};
 use fedbo_console as console;
 use fedbo_console::table::{self, Column};
 use fedbo_console::text::{counted, number, value};
+use fedbo_documents::trial_record::{TrialRecord, numbers_in_words};
 
 /// The best trials of a study so far.
 pub(super) struct Found<'a> {

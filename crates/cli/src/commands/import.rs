@@ -6,11 +6,11 @@ use fedbo_storage::{Address, Mode};
 use fedbo_study::{Definition, ImportedTrials, Study, StudyFile, read_trials};
 use serde::Serialize;
 
-use crate::file_kind::FileKind;
-use crate::trial_record::SCHEMA_VERSION;
 use fedbo_console as console;
 use fedbo_console::text::{counted, shown};
 use fedbo_console::{BadInput, Exit};
+use fedbo_documents::file_kind::FileKind;
+use fedbo_documents::trial_record::SCHEMA_VERSION;
 
 /// Store the trials of a table as a separate study, from which others can learn
 ///

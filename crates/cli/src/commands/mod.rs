@@ -44,9 +44,11 @@ use fedbo_console::{BadInput, Exit};
 static PROBLEMS: OnceLock<&'static dyn Problems> = OnceLock::new();
 
 /// Sets the problems that a file may name, once, before anything runs.
+///
+/// # Panics
+/// If called twice.
 pub fn set_problems(problems: &'static dyn Problems) {
-    // A second call is a mistake of the program: the first one counts.
-    let _ = PROBLEMS.set(problems);
+    assert!(PROBLEMS.set(problems).is_ok(), "the problems are set once");
 }
 
 /// The problems that a file may name: the built-in ones, unless [`set_problems`] has set others.

@@ -12,12 +12,12 @@ use fedbo_storage::Told;
 use serde::Serialize;
 
 use super::parse_listen;
-use crate::file_kind::FileKind;
-use crate::trial_record::SCHEMA_VERSION;
 use fedbo_console as console;
 use fedbo_console::interrupt;
 use fedbo_console::table::{self, Column};
 use fedbo_console::{BadInput, Exit};
+use fedbo_documents::file_kind::FileKind;
+use fedbo_documents::trial_record::SCHEMA_VERSION;
 
 /// Take part in a federation of neighbours, which share observations without a coordinator
 ///

@@ -6,14 +6,14 @@ use std::path::PathBuf;
 use fedbo_play::{Ended, GameFile, GameRecord, MoveSource, PlayError, ROUNDS_MAX, Referee};
 use fedbo_report::{FolderLock, ReportError};
 
-use crate::file_kind::FileKind;
 use crate::game_display::GameDisplay;
-use crate::game_results::{PlayerResult, standings, write_all};
 use fedbo_console as console;
 use fedbo_console::interrupt;
 use fedbo_console::table::{self, Column};
 use fedbo_console::text::{self, counted, quoted};
 use fedbo_console::{BadInput, Exit};
+use fedbo_documents::file_kind::FileKind;
+use fedbo_documents::game_results::{PlayerResult, standings, write_all};
 
 /// Play a repeated game with unknown payoffs
 ///

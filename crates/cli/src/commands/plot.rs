@@ -17,13 +17,13 @@ use fedbo_study::StudyError;
 
 use super::best::insight;
 use super::game::Kept;
-use crate::file_kind::FileKind;
-use crate::game_results::write_pictures;
-use crate::pictures::{is_drawn, learning_curves, study_plot};
-use crate::study_ref::{OpenStudy, StudyRef, folder_of};
 use fedbo_console as console;
 use fedbo_console::text::whole;
 use fedbo_console::{BadInput, Exit};
+use fedbo_documents::file_kind::FileKind;
+use fedbo_documents::game_results::write_pictures;
+use fedbo_documents::pictures::{is_drawn, learning_curves, study_plot};
+use fedbo_documents::study_ref::{OpenStudy, StudyRef, folder_of};
 
 /// Redraw the pictures of a results folder, or draw those of a study or a game
 ///

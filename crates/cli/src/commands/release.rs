@@ -1,8 +1,8 @@
 //! `fedbo release`: give back a trial.
 
-use crate::study_ref::StudyRef;
 use fedbo_console as console;
 use fedbo_console::Exit;
+use fedbo_documents::study_ref::StudyRef;
 
 /// Give back a trial that was asked for by hand
 ///

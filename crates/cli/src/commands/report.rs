@@ -4,10 +4,10 @@ use fedbo_strategies::early_stopping::Verdict;
 use fedbo_study::StudyError;
 use serde::Serialize;
 
-use crate::study_ref::StudyRef;
 use fedbo_console as console;
 use fedbo_console::text::whole;
 use fedbo_console::{BadInput, Exit};
+use fedbo_documents::study_ref::StudyRef;
 
 /// Report a trial's value after an epoch of training, and ask if it should continue
 ///

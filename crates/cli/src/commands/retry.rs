@@ -2,11 +2,11 @@
 
 use fedbo_storage::{Trial, TrialState};
 
-use crate::study_ref::StudyRef;
-use crate::trial_record::Retried;
 use fedbo_console as console;
 use fedbo_console::Exit;
 use fedbo_console::text::{self, counted, whole};
+use fedbo_documents::study_ref::StudyRef;
+use fedbo_documents::trial_record::Retried;
 
 /// Retry the points of failed trials
 ///

@@ -13,12 +13,12 @@ use fedbo_runner::federation::{
 
 use super::{add_remedies, parse_threads, print_summary};
 use crate::advice;
-use crate::file_kind::FileKind;
 use crate::progress::{RunDisplay, one_line};
 use fedbo_console as console;
 use fedbo_console::Exit;
 use fedbo_console::interrupt;
 use fedbo_console::text::{quoted, whole};
+use fedbo_documents::file_kind::FileKind;
 
 /// Number of runs suggested if one run shows too little.
 const RUNS_ADVISED: u32 = 20;

@@ -9,13 +9,13 @@ use fedbo_transport::{ConnectionLimits, ListenSettings};
 
 use super::parse_listen;
 use super::tls_options::TlsOptions;
-use crate::serve::Server;
-use crate::study_ref::StudyRef;
-use crate::token::{Token, kept_token};
 use fedbo_console as console;
 use fedbo_console::interrupt;
 use fedbo_console::text::counted;
 use fedbo_console::{BadInput, Exit};
+use fedbo_documents::study_ref::StudyRef;
+use fedbo_web::serve::Server;
+use fedbo_web::token::{Token, kept_token};
 
 /// Serve the trials of a study to workers over HTTP until Ctrl-C or SIGTERM
 ///

@@ -1,10 +1,10 @@
 //! `fedbo stop`: stop the current runs of a study.
 
-use crate::study_ref::StudyRef;
-use crate::trial_record::StopDocument;
 use fedbo_console as console;
 use fedbo_console::Exit;
 use fedbo_console::text;
+use fedbo_documents::study_ref::StudyRef;
+use fedbo_documents::trial_record::StopDocument;
 
 /// Name of this command, as shown to the stopped runs.
 const BY: &str = "fedbo stop";

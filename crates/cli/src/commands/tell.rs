@@ -6,11 +6,11 @@ use fedbo_study::{Definition, StudyError};
 use serde::Serialize;
 use serde_json::Map;
 
-use crate::study_ref::StudyRef;
-use crate::trial_record::{numbers_in_words, outcomes, tell_usage};
 use fedbo_console as console;
 use fedbo_console::text::{self, counted, whole};
 use fedbo_console::{BadInput, Exit};
+use fedbo_documents::study_ref::StudyRef;
+use fedbo_documents::trial_record::{numbers_in_words, outcomes, tell_usage};
 
 /// Tell the value of a trial, or that it failed
 ///

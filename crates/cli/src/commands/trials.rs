@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use fedbo_storage::{Told, Trial, TrialState};
 use fedbo_study::Definition;
 
-use crate::study_ref::StudyRef;
-use crate::trial_record::{TrialsDocument, holder, last_value};
 use fedbo_console as console;
 use fedbo_console::Exit;
 use fedbo_console::table::{self, Column};
 use fedbo_console::text::{self, counted};
+use fedbo_documents::study_ref::StudyRef;
+use fedbo_documents::trial_record::{TrialsDocument, holder, last_value};
 
 /// List all trials of a study
 ///
@@ -61,7 +61,7 @@ impl Trials {
     }
 }
 
-fn columns(opened: &crate::study_ref::OpenStudy, trials: &[Trial]) -> Vec<Column> {
+fn columns(opened: &fedbo_documents::study_ref::OpenStudy, trials: &[Trial]) -> Vec<Column> {
     let each = |text: &dyn Fn(&Trial) -> String| trials.iter().map(text).collect();
     let value = |trial: &Trial| last_value(trial).map_or_else(String::new, text::number);
     let epochs = |trial: &Trial| {

@@ -13,15 +13,15 @@ use serde::Serialize;
 
 use super::best::transfer;
 use super::found::Found;
-use crate::old_studies::{self, OldStudiesRecord};
 use crate::progress::one_line;
 use crate::study_display::StudyDisplay;
-use crate::study_ref::{OpenStudy, StudyRef, persistence_hint};
-use crate::trial_record::{SCHEMA_VERSION, TrialRecord, tell_arguments, tell_usage};
 use fedbo_console as console;
 use fedbo_console::interrupt;
 use fedbo_console::text::{self, counted, whole};
 use fedbo_console::{BadInput, Exit};
+use fedbo_documents::old_studies::{self, OldStudiesRecord};
+use fedbo_documents::study_ref::{OpenStudy, StudyRef, persistence_hint};
+use fedbo_documents::trial_record::{SCHEMA_VERSION, TrialRecord, tell_arguments, tell_usage};
 
 /// Lease of a trial: time after which a silent worker loses it.
 const LEASE: Duration = Duration::from_secs(60);

@@ -1,7 +1,7 @@
 //! `fedbo coordinator agents`: the roster of a study.
 
 use fedbo_coordinator::TOKEN_DAYS;
-use fedbo_coordinator::store::SlotRecord;
+use fedbo_documents::slot_state;
 use serde::Serialize;
 
 use super::study::{TokenRecord, print_tokens};
@@ -67,15 +67,6 @@ struct Listed {
     key: Option<String>,
 }
 
-/// Returns the state of a slot as one word.
-pub(crate) fn state(slot: &SlotRecord) -> &'static str {
-    match (&slot.key, slot.is_revoked) {
-        (_, true) => "revoked",
-        (Some(_), false) => "enrolled",
-        (None, false) => "waiting",
-    }
-}
-
 impl Agents {
     pub(crate) fn run(&self) -> anyhow::Result<Exit> {
         match self {
@@ -92,7 +83,7 @@ impl Ls {
         let listed: Vec<Listed> = slots
             .into_iter()
             .map(|slot| Listed {
-                state: state(&slot),
+                state: slot_state(&slot),
                 slot: slot.slot,
                 key: slot.key.map(|key| key.to_string()),
                 agent: slot.name,

@@ -4,9 +4,6 @@ mod agents;
 mod run;
 mod study;
 
-pub(crate) use agents::state as slot_state;
-pub(crate) use study::{Listed, listed};
-
 use std::path::PathBuf;
 
 use fedbo_coordinator::Home;

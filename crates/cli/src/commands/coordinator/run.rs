@@ -13,12 +13,12 @@ use fedbo_transport::{ConnectionLimits, check_authority};
 use super::Place;
 use crate::commands::parse_listen;
 use crate::commands::tls_options::TlsOptions;
-use crate::dashboard::{Access, Content, Dashboard, Operator};
 use crate::logs::LogOptions;
-use crate::token::{Token, kept_token};
 use fedbo_console as console;
 use fedbo_console::interrupt;
 use fedbo_console::{BadInput, Exit};
+use fedbo_web::dashboard::{Access, Content, Dashboard, Operator};
+use fedbo_web::token::{Token, kept_token};
 
 /// Serve a coordinator's studies to their agents until Ctrl-C or SIGTERM
 ///

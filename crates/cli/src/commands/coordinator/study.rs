@@ -4,8 +4,9 @@ use std::path::PathBuf;
 
 use anyhow::Context as _;
 use fedbo_config::choices_to_write;
-use fedbo_coordinator::store::{StudyRecord, StudyState};
-use fedbo_coordinator::{Home, TOKEN_DAYS};
+use fedbo_coordinator::TOKEN_DAYS;
+use fedbo_coordinator::store::StudyState;
+use fedbo_documents::{ListedStudy, listed, slot_state};
 use fedbo_federation::{Federation, FrozenFor};
 use fedbo_servers::{SumStudy, card_of};
 use fedbo_storage::Mode;
@@ -15,10 +16,10 @@ use serde::Serialize;
 
 use super::Place;
 use crate::commands::problems;
-use crate::file_kind::FileKind;
 use fedbo_console as console;
 use fedbo_console::table::{self, Column};
 use fedbo_console::{BadInput, Exit};
+use fedbo_documents::file_kind::FileKind;
 
 /// Create, show, pause and resume studies
 #[derive(clap::Subcommand)]
@@ -97,21 +98,10 @@ pub(super) struct TokenRecord {
     pub(super) token: String,
 }
 
-/// A study in the list.
-#[derive(Serialize)]
-pub(crate) struct Listed {
-    study: String,
-    state: &'static str,
-    round: u64,
-    rounds: u64,
-    agents: usize,
-    enrolled: usize,
-}
-
 #[derive(Serialize)]
 struct Shown {
     #[serde(flatten)]
-    listed: Listed,
+    listed: ListedStudy,
     ledger_head: Option<String>,
     roster: Vec<SlotShown>,
     config: String,
@@ -261,13 +251,13 @@ impl Ls {
     fn run(&self) -> anyhow::Result<Exit> {
         let home = self.place.open(Mode::Existing)?;
         let records = home.store().studies()?;
-        let listed: Vec<Listed> =
+        let listed: Vec<ListedStudy> =
             records.iter().map(|record| listed(&home, record)).collect::<Result<_, _>>()?;
         if self.json {
             console::result(&serde_json::to_string_pretty(&listed)?)?;
             return Ok(Exit::Done);
         }
-        let texts = |of: fn(&Listed) -> String| listed.iter().map(of).collect();
+        let texts = |of: fn(&ListedStudy) -> String| listed.iter().map(of).collect();
         let columns = vec![
             Column::words("study", texts(|study| study.study.clone()), 0),
             Column::words("state", texts(|study| study.state.to_owned()), 0),
@@ -284,25 +274,11 @@ impl Ls {
     }
 }
 
-/// Returns a study's entry in the list.
-pub(crate) fn listed(home: &Home, record: &StudyRecord) -> anyhow::Result<Listed> {
-    let slots = home.store().slots(record.key)?;
-    let rounds = Federation::thaw(&record.config)?.n_rounds();
-    Ok(Listed {
-        study: record.name.clone(),
-        state: record.state.name(),
-        round: record.round.min(rounds),
-        rounds,
-        agents: slots.len(),
-        enrolled: slots.iter().filter(|slot| slot.key.is_some()).count(),
-    })
-}
-
 impl Show {
     fn run(&self) -> anyhow::Result<Exit> {
         let (home, record, slots) = self.place.study(&self.study)?;
         let roster = slots.into_iter().map(|slot| SlotShown {
-            state: super::agents::state(&slot),
+            state: slot_state(&slot),
             slot: slot.slot,
             agent: slot.name,
         });
@@ -316,7 +292,7 @@ impl Show {
             console::result(&serde_json::to_string_pretty(&shown)?)?;
             return Ok(Exit::Done);
         }
-        let Listed { study, state, round, rounds, .. } = &shown.listed;
+        let ListedStudy { study, state, round, rounds, .. } = &shown.listed;
         let mut text = match *state {
             "finished" => format!("study {study:?} is finished, after {rounds} rounds\n"),
             state => format!("study {study:?} is {state}, round {round} of {rounds}\n"),

@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use fedbo_config::nearest;
 use fedbo_play::{GameFile, GameHistory, GameRecord};
 
-use crate::file_kind::FileKind;
 use fedbo_console::{BadInput, Exit};
+use fedbo_documents::file_kind::FileKind;
 
 /// Make moves of a game by hand, and show its record
 #[derive(clap::Subcommand)]

@@ -8,10 +8,10 @@ use serde::Serialize;
 
 use super::Place;
 use crate::alignment::{self, AlignmentRecord};
-use crate::file_kind::FileKind;
 use fedbo_console as console;
 use fedbo_console::text::{counted, number};
 use fedbo_console::{BadInput, Exit};
+use fedbo_documents::file_kind::FileKind;
 
 /// Write the releases of a private federation to a file for later studies
 ///

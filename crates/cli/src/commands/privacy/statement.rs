@@ -1,12 +1,11 @@
 //! `fedbo privacy statement`: the privacy spending of a study.
 
-use fedbo_federation::ledger_in_plain_words;
+use fedbo_documents::{LedgerSource, StatementDocument, in_plain_words, noise_multiplier};
 use fedbo_ledger::History;
 use fedbo_privacy::accounting::{Noise, PrivacyEvent, Sampling};
 use fedbo_wire::Digest;
-use serde::Serialize;
 
-use super::{Place, Source};
+use super::Place;
 use fedbo_console as console;
 use fedbo_console::table::{self, Column};
 use fedbo_console::text::{counted, number};
@@ -27,68 +26,13 @@ pub(crate) struct Statement {
     json: bool,
 }
 
-/// The document that `--json` prints.
-#[derive(Serialize)]
-pub(crate) struct Document {
-    study: String,
-    /// Protection so far, in one sentence without technical terms.
-    in_plain_words: String,
-    epsilon: f64,
-    delta: f64,
-    adjacency: String,
-    accountant: &'static str,
-    mode: String,
-    releases: u64,
-    /// Maximum releases that an agent can take part in, if fewer than all.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    participations: Option<u64>,
-    budget_epsilon: f64,
-    remaining_epsilon: f64,
-    further_releases: Option<u64>,
-    is_overdrawn: bool,
-    charges: Vec<ChargeRecord>,
-    config_sha256: String,
-    head: String,
-}
-
-#[derive(Serialize)]
-struct ChargeRecord {
-    releases: u64,
-    #[serde(flatten)]
-    sampling: SamplingRecord,
-    #[serde(flatten)]
-    noise: NoiseRecord,
-}
-
-#[derive(Serialize)]
-#[serde(tag = "sampling", rename_all = "kebab-case")]
-enum SamplingRecord {
-    Poisson { sampling_rate: f64 },
-    FixedSize { n_sampled: u32, n_agents: u32 },
-}
-
-#[derive(Serialize)]
-#[serde(tag = "noise", rename_all = "kebab-case")]
-enum NoiseRecord {
-    Gaussian {
-        noise_multiplier: f64,
-    },
-    DiscreteGaussian {
-        noise_multiplier: f64,
-        /// A string, since it may exceed the range of JSON numbers.
-        variance: String,
-        bound: u64,
-        n_coordinates: u64,
-    },
-}
-
 impl Statement {
     pub(super) fn run(&self) -> anyhow::Result<Exit> {
         let source = self.place.find()?;
         let history = verified(&source)?;
         let statement = &history.statement;
         if self.json {
-            let document = Document::of(&history);
+            let document = StatementDocument::of(&history);
             console::result(&serde_json::to_string_pretty(&document)?)?;
         } else {
             print(&history)?;
@@ -105,12 +49,12 @@ impl Statement {
 
     pub(super) fn answer(&self) -> anyhow::Result<String> {
         let history = verified(&self.place.find()?)?;
-        Ok(serde_json::to_string_pretty(&Document::of(&history))?)
+        Ok(serde_json::to_string_pretty(&StatementDocument::of(&history))?)
     }
 }
 
 /// Returns a ledger's history; fails if the ledger lacks the head noted beside it.
-fn verified(source: &Source) -> anyhow::Result<History> {
+fn verified(source: &LedgerSource) -> anyhow::Result<History> {
     let history = source.history()?;
     if let Some((head, _)) = source.noted_head()?
         && let Some(problem) = source.verify(Some(&head))?.problems.first()
@@ -118,58 +62,6 @@ fn verified(source: &Source) -> anyhow::Result<History> {
         return Err(BadInput(format!("{source}: {problem}")).into());
     }
     Ok(history)
-}
-
-/// Describes the protection of all releases so far, in one sentence without technical terms.
-fn in_plain_words(history: &History) -> String {
-    ledger_in_plain_words(&history.charter.config, &history.statement.claim)
-}
-
-impl Document {
-    pub(crate) fn of(history: &History) -> Self {
-        let statement = &history.statement;
-        let claim = &statement.claim;
-        let charges = statement.charges.iter().map(|charge| ChargeRecord {
-            releases: charge.count,
-            sampling: match charge.event.sampling {
-                Sampling::Poisson(rate) => SamplingRecord::Poisson { sampling_rate: rate.get() },
-                Sampling::WithoutReplacement { n_sampled, n_agents } => {
-                    SamplingRecord::FixedSize { n_sampled, n_agents }
-                }
-            },
-            noise: match charge.event.noise {
-                Noise::Gaussian(multiplier) => {
-                    NoiseRecord::Gaussian { noise_multiplier: multiplier.get() }
-                }
-                Noise::DiscreteGaussian { variance, bound, n_coordinates } => {
-                    NoiseRecord::DiscreteGaussian {
-                        noise_multiplier: noise_multiplier(&charge.event),
-                        variance: variance.to_string(),
-                        bound,
-                        n_coordinates,
-                    }
-                }
-            },
-        });
-        Self {
-            study: statement.name.clone(),
-            in_plain_words: in_plain_words(history),
-            epsilon: claim.epsilon,
-            delta: claim.delta,
-            adjacency: claim.adjacency.to_string(),
-            accountant: claim.accountant.name(),
-            mode: claim.mode.to_string(),
-            releases: statement.n_releases(),
-            participations: statement.participations,
-            budget_epsilon: statement.budget.epsilon(),
-            remaining_epsilon: statement.remaining(),
-            further_releases: statement.further(),
-            is_overdrawn: statement.is_overdrawn(),
-            charges: charges.collect(),
-            config_sha256: Digest(statement.config_hash).to_string(),
-            head: statement.head.to_string(),
-        }
-    }
 }
 
 /// Rounds down to six significant digits, so that the remaining budget is never overstated.
@@ -237,13 +129,5 @@ fn noise(event: &PrivacyEvent) -> String {
         Noise::DiscreteGaussian { n_coordinates, .. } => {
             format!("discrete Gaussian, {}", counted(n_coordinates, "coordinate"))
         }
-    }
-}
-
-/// Noise multiplier z: standard deviation of the noise divided by the sensitivity.
-fn noise_multiplier(event: &PrivacyEvent) -> f64 {
-    match event.noise {
-        Noise::Gaussian(multiplier) => multiplier.get(),
-        Noise::DiscreteGaussian { variance, bound, .. } => (variance as f64).sqrt() / bound as f64,
     }
 }

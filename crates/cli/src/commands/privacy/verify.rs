@@ -1,9 +1,9 @@
 //! `fedbo privacy verify`: the integrity of a ledger.
 
-use fedbo_ledger::{Head, Report};
-use serde::Serialize;
+use fedbo_documents::CheckDocument;
+use fedbo_ledger::Head;
 
-use super::{Place, Source};
+use super::Place;
 use fedbo_console as console;
 use fedbo_console::Exit;
 use fedbo_console::text::counted;
@@ -29,60 +29,6 @@ pub(crate) struct Verify {
     json: bool,
 }
 
-/// The document that `--json` prints.
-#[derive(Serialize)]
-pub(crate) struct Document {
-    is_sound: bool,
-    study: Option<String>,
-    entries: u64,
-    head: Option<String>,
-    /// Head used for the comparison.
-    compared_with: Option<String>,
-    problems: Vec<ProblemRecord>,
-}
-
-#[derive(Serialize)]
-struct ProblemRecord {
-    entry: Option<u64>,
-    message: String,
-}
-
-impl Document {
-    /// Verifies a ledger against the head noted beside it, if there is one.
-    ///
-    /// # Errors
-    /// If there is no ledger, or it cannot be read.
-    pub(crate) fn checked(source: &Source) -> anyhow::Result<Self> {
-        let known = source.noted_head()?.map(|(head, _)| head);
-        // Read before the ledger, so that releases during this call are left out.
-        let round = source.released_before()?;
-        let report = source.verify(known.as_ref())?;
-        let mut document = Self::of(report, known);
-        if let (Some(round), true) = (round, document.is_sound) {
-            let history = source.history()?.before(round)?;
-            let head = history.statement.head.to_string();
-            document.entries = history.statement.n_releases();
-            document.compared_with = document.compared_with.is_some().then(|| head.clone());
-            document.head = Some(head);
-        }
-        Ok(document)
-    }
-
-    fn of(report: Report, known: Option<Head>) -> Self {
-        let problems = report.problems.into_iter();
-        Self {
-            is_sound: problems.len() == 0,
-            study: report.name,
-            entries: report.n_entries,
-            head: report.head.map(|head| head.to_string()),
-            compared_with: known.map(|head| head.to_string()),
-            problems: problems
-                .map(|problem| ProblemRecord { entry: problem.seq, message: problem.message })
-                .collect(),
-        }
-    }
-}
-
 impl Verify {
     pub(crate) fn run(&self) -> anyhow::Result<Exit> {
         let source = self.place.find()?;
@@ -94,7 +40,7 @@ impl Verify {
         let is_sound = report.problems.is_empty();
         let releases = counted(report.n_entries, "release");
         if self.json {
-            let document = Document::of(report, known.map(|(head, _)| head));
+            let document = CheckDocument::of(report, known.map(|(head, _)| head));
             console::result(&serde_json::to_string_pretty(&document)?)?;
         } else if let (true, Some(head)) = (is_sound, report.head) {
             let extent = if known.is_some() { "" } else { " as far as it goes" };

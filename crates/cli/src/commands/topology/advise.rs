@@ -2,6 +2,7 @@
 //! additional edge.
 
 use fedbo_config::NumberOrList;
+use fedbo_documents::{CliqueRecord, GraphSource};
 use fedbo_federated::distributed_ts::regret_bound::{
     N_POINTS_MAX, RegretBound, RegretBoundError, RegretPrior,
 };
@@ -9,8 +10,8 @@ use fedbo_gp::{Family, Kernel, default_lengthscale};
 use fedbo_topology::{Clique, Edge, Graph};
 use serde::Serialize;
 
-use super::source::{Place, Source};
-use super::{CliqueRecord, listed, size_in_words};
+use super::source::Place;
+use super::{listed, size_in_words};
 use fedbo_console as console;
 use fedbo_console::table::{self, Column};
 use fedbo_console::text::{number, positive};
@@ -185,7 +186,7 @@ impl Advise {
     }
 
     /// Returns the prior: options first, then the federation, then defaults.
-    fn prior(&self, source: &Source) -> anyhow::Result<Prior> {
+    fn prior(&self, source: &GraphSource) -> anyhow::Result<Prior> {
         let federation = source.federation.as_ref();
         let surrogate = federation.map(|federation| &federation.file().surrogate);
         let dim = match (self.dim, federation) {

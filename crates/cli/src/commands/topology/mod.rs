@@ -1,15 +1,11 @@
 //! `fedbo topology`: graphs of neighbours and their properties.
 
 mod advise;
-pub(crate) mod picture;
 mod show;
 mod source;
 
 use fedbo_topology::Clique;
-use serde::Serialize;
 
-pub(crate) use self::show::Document as GraphDocument;
-pub(crate) use self::source::Source;
 use fedbo_console::Exit;
 
 /// Examine graphs of neighbours: how well they connect agents, and which edge would help
@@ -24,28 +20,6 @@ impl Topology {
         match self {
             Self::Show(command) => command.run(),
             Self::Advise(command) => command.run(),
-        }
-    }
-}
-
-/// A clique as JSON.
-#[derive(Serialize)]
-struct CliqueRecord<'a> {
-    size: usize,
-    /// True if no larger one exists.
-    exact: bool,
-    /// Upper bound on the size of all cliques.
-    upper_bound: usize,
-    members: Vec<&'a str>,
-}
-
-impl<'a> CliqueRecord<'a> {
-    fn of(clique: &Clique, source: &'a Source) -> Self {
-        Self {
-            size: clique.size(),
-            exact: clique.is_exact(),
-            upper_bound: clique.upper_bound(),
-            members: source.members(clique),
         }
     }
 }

@@ -2,20 +2,16 @@
 
 use std::path::PathBuf;
 
+use fedbo_documents::{GraphDocument, GraphSource, graph_picture};
 use fedbo_report::ReportError;
 use fedbo_topology::{Clique, Graph, N_SPECTRUM_MAX};
-use serde::Serialize;
 
-use super::picture;
-use super::source::{Place, Source};
-use super::{CliqueRecord, listed, size_in_words};
+use super::source::Place;
+use super::{listed, size_in_words};
 use fedbo_console as console;
 use fedbo_console::Exit;
 use fedbo_console::table::{self, Column};
 use fedbo_console::text::number;
-
-/// Maximum product of agents and edges for computing the diameter: takes seconds.
-const DIAMETER_WORK_MAX: u64 = 1_000_000_000;
 
 /// Show the properties of a graph of neighbours, and draw it
 ///
@@ -34,52 +30,13 @@ pub(crate) struct Show {
     json: bool,
 }
 
-/// The document that `--json` prints.
-#[derive(Serialize)]
-pub(crate) struct Document<'a> {
-    name: &'a str,
-    graph: &'a str,
-    agents: u32,
-    edges: usize,
-    degree_min: usize,
-    degree_max: usize,
-    components: usize,
-    /// Null if the graph is not connected, or too large.
-    diameter: Option<u32>,
-    /// Null for a single agent, or too many.
-    algebraic_connectivity: Option<f64>,
-    largest_clique: CliqueRecord<'a>,
-    files: Vec<String>,
-}
-
-impl<'a> Document<'a> {
-    /// Returns the properties of a graph with its largest clique; `files` are its pictures.
-    pub(crate) fn of(source: &'a Source, clique: &Clique, files: Vec<String>) -> Self {
-        let graph = &source.graph;
-        let degrees = || graph.agents().map(|agent| graph.degree(agent));
-        Self {
-            name: &source.name,
-            graph: &source.words,
-            agents: graph.n_agents(),
-            edges: graph.n_edges(),
-            degree_min: degrees().min().unwrap_or(0),
-            degree_max: degrees().max().unwrap_or(0),
-            components: graph.components().len(),
-            diameter: is_measured(graph).then(|| graph.diameter()).flatten(),
-            algebraic_connectivity: graph.algebraic_connectivity(),
-            largest_clique: CliqueRecord::of(clique, source),
-            files,
-        }
-    }
-}
-
 impl Show {
     pub(crate) fn run(&self) -> anyhow::Result<Exit> {
         let source = self.place.read()?;
         let graph = &source.graph;
         let clique = graph.max_clique();
         let files = self.draw(&source, &clique)?;
-        let document = Document::of(&source, &clique, files);
+        let document = GraphDocument::of(&source, &clique, files);
         if self.json {
             console::result(&serde_json::to_string_pretty(&document)?)?;
         } else {
@@ -90,8 +47,8 @@ impl Show {
 
     /// Writes the pictures and returns their paths. If the graph is too large, prints a note and
     /// returns none.
-    fn draw(&self, source: &Source, clique: &Clique) -> anyhow::Result<Vec<String>> {
-        if let Some(why) = picture::too_large(&source.graph) {
+    fn draw(&self, source: &GraphSource, clique: &Clique) -> anyhow::Result<Vec<String>> {
+        if let Some(why) = graph_picture::too_large(&source.graph) {
             console::note(&format!("note: no picture is drawn: {why}"));
             return Ok(Vec::new());
         }
@@ -101,17 +58,12 @@ impl Show {
         };
         std::fs::create_dir_all(&folder)
             .map_err(|cause| ReportError::CreateFolder { path: folder.clone(), cause })?;
-        let paths = picture::of(source, clique).write(&folder)?;
+        let paths = graph_picture::of(source, clique).write(&folder)?;
         Ok(paths.iter().map(|path| path.display().to_string()).collect())
     }
 }
 
-fn is_measured(graph: &Graph) -> bool {
-    let work = u64::from(graph.n_agents()).saturating_mul(graph.n_edges() as u64);
-    work <= DIAMETER_WORK_MAX
-}
-
-fn print(document: &Document<'_>, clique: &Clique, graph: &Graph) -> anyhow::Result<()> {
+fn print(document: &GraphDocument<'_>, clique: &Clique, graph: &Graph) -> anyhow::Result<()> {
     let too_large = "not computed for so large a graph".to_owned();
     let range = match document.degree_min == document.degree_max {
         true => document.degree_min.to_string(),

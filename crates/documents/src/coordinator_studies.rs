@@ -1,0 +1,46 @@
+//! Studies of a coordinator in lists.
+
+use fedbo_coordinator::Home;
+use fedbo_coordinator::store::{SlotRecord, StudyRecord};
+use fedbo_federation::Federation;
+use serde::Serialize;
+
+/// A study in the list.
+#[derive(Serialize)]
+pub struct ListedStudy {
+    /// Name of the study.
+    pub study: String,
+    /// Its state, as one word.
+    pub state: &'static str,
+    /// Number of finished rounds.
+    pub round: u64,
+    /// Number of all rounds.
+    pub rounds: u64,
+    /// Number of slots for agents.
+    pub agents: usize,
+    /// Number of slots with an agent.
+    pub enrolled: usize,
+}
+
+/// Returns a study's entry in the list.
+pub fn listed(home: &Home, record: &StudyRecord) -> anyhow::Result<ListedStudy> {
+    let slots = home.store().slots(record.key)?;
+    let rounds = Federation::thaw(&record.config)?.n_rounds();
+    Ok(ListedStudy {
+        study: record.name.clone(),
+        state: record.state.name(),
+        round: record.round.min(rounds),
+        rounds,
+        agents: slots.len(),
+        enrolled: slots.iter().filter(|slot| slot.key.is_some()).count(),
+    })
+}
+
+/// Returns the state of a slot as one word.
+pub fn slot_state(slot: &SlotRecord) -> &'static str {
+    match (&slot.key, slot.is_revoked) {
+        (_, true) => "revoked",
+        (Some(_), false) => "enrolled",
+        (None, false) => "waiting",
+    }
+}

@@ -1,0 +1,24 @@
+//! The text of an error.
+
+/// Formats an error and its causes.
+///
+/// A cause is skipped if its text is already included. A line quoted from a file follows below.
+#[must_use]
+pub fn error_text(error: &anyhow::Error) -> String {
+    let mut words = String::new();
+    let mut excerpt = None;
+    for cause in error.chain() {
+        let text = cause.to_string();
+        let whole = format!("{cause:#}");
+        let below = whole.strip_prefix(&text).filter(|below| below.starts_with('\n'));
+        excerpt = excerpt.or(below.map(str::to_owned));
+        if words.contains(&text) {
+            continue;
+        }
+        if !words.is_empty() {
+            words += ": ";
+        }
+        words += &text;
+    }
+    words + &excerpt.unwrap_or_default()
+}

@@ -1,0 +1,24 @@
+//! A point entered by a user, parameter by parameter: on the command line or in a page.
+
+use fedbo_space::{Parameter, Point, Space};
+
+use fedbo_console::BadInput;
+
+/// Parses a point of a space from names and values.
+///
+/// # Errors
+/// If a name is unknown or repeated, a value is invalid for its parameter, or a parameter has no
+/// value.
+pub fn parse(space: &Space, entries: &[(&str, &str)]) -> anyhow::Result<Point> {
+    let mut values = Vec::with_capacity(entries.len());
+    for (index, (name, text)) in entries.iter().enumerate() {
+        if entries[..index].iter().any(|(earlier, _)| earlier == name) {
+            return Err(BadInput(format!("{name} is given twice")).into());
+        }
+        values.push(((*name).to_owned(), space.parameter(name)?.parse(text)?));
+    }
+    space.normalize(&Point::new(values)).map_err(|error| {
+        let names: Vec<&str> = space.parameters().iter().map(Parameter::name).collect();
+        BadInput(format!("{error}; give a value for each of {}", names.join(", "))).into()
+    })
+}

@@ -1,0 +1,357 @@
+//! The study that a command operates on: STUDY on the command line.
+
+use std::ffi::OsString;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use fedbo_config::FileError;
+use fedbo_space::Space;
+use fedbo_storage::{Address, Mode, StorageError};
+use fedbo_study::{Study, StudyError, StudyFile};
+
+use crate::file_kind::{FileKind, is_database};
+use fedbo_console as console;
+use fedbo_console::BadInput;
+use fedbo_console::text::quoted;
+
+/// Returns a stored study's name if it is usable as a folder name.
+///
+/// # Errors
+/// If it is not: the name comes from the storage's author and could escape the folder.
+pub fn folder_of(name: &str) -> Result<&str, BadInput> {
+    match fedbo_config::is_folder_name(name) {
+        true => Ok(name),
+        false => Err(BadInput(format!(
+            "the stored study is called {name:?}, which cannot be a folder's name; nothing was written"
+        ))),
+    }
+}
+
+/// A study given by its file or its storage.
+#[derive(clap::Args, Clone, Debug)]
+pub struct StudyRef {
+    /// Study: its file, for instance study.toml, or its storage, as sqlite:FILE or
+    /// postgresql://USER@HOST/DATABASE
+    #[arg(value_name = "STUDY")]
+    place: String,
+    /// Name of the study, if the storage holds several
+    #[arg(long = "study", value_name = "NAME")]
+    name: Option<String>,
+}
+
+/// An open study and how it was specified.
+pub struct OpenStudy {
+    /// The study.
+    pub study: Study,
+    /// Its file, if it was given by its file.
+    pub file: Option<StudyFile>,
+    /// Its storage, for display.
+    pub storage: String,
+    /// STUDY, quoted for a shell.
+    pub word: String,
+    /// Files that no output may overwrite.
+    pub own: OwnFiles,
+}
+
+impl OpenStudy {
+    /// Number of wanted trials; `None` without the study's file.
+    pub fn n_trials(&self) -> Option<u64> {
+        self.file.as_ref().map(|file| file.n_trials)
+    }
+
+    /// Name of the study.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.study.definition().name
+    }
+
+    /// Refuses an output path that is a file of the study.
+    pub fn check_is_separate(&self, out: &Path) -> Result<(), BadInput> {
+        self.own.check_is_separate(out)
+    }
+}
+
+/// Files of a study, including the auxiliary files of SQLite.
+pub struct OwnFiles(Vec<PathBuf>);
+
+impl OwnFiles {
+    /// Files of a storage.
+    pub fn of(address: &Address) -> Self {
+        Self(files_of(address))
+    }
+
+    /// Refuses an output path that is a file of the study.
+    pub fn check_is_separate(&self, out: &Path) -> Result<(), BadInput> {
+        let aside = with_ending(out, ".part"); // the output is written here before it is renamed
+        for own in &self.0 {
+            if is_same(own, out) || is_same(own, &aside) {
+                return Err(BadInput(format!(
+                    "--out would overwrite {}, a file of the study itself; name another",
+                    own.display()
+                )));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Target of STUDY: a study's file or a storage.
+enum Place {
+    File(Box<StudyFile>),
+    Storage(Address),
+}
+
+impl StudyRef {
+    /// Creates the reference as if given on the command line.
+    pub fn new(place: &str, name: Option<&str>) -> Self {
+        Self { place: place.to_owned(), name: name.map(str::to_owned) }
+    }
+
+    /// Returns the study's file, read and checked.
+    pub fn file(&self) -> anyhow::Result<StudyFile> {
+        match self.place(StudyFile::load)? {
+            Place::File(file) => Ok(*file),
+            Place::Storage(_) => {
+                let message = "fedbo tune needs the study's file, which names the command to run; a storage does not hold it";
+                Err(BadInput(message.to_owned()).into())
+            }
+        }
+    }
+
+    /// The file or folder path that STUDY may be; `None` if it is a storage's address.
+    pub fn as_path(&self) -> Option<&Path> {
+        match self.place.parse::<Address>() {
+            Ok(_) => None,
+            Err(_) => Some(Path::new(&self.place)),
+        }
+    }
+
+    /// STUDY quoted for a shell, without a password.
+    pub fn word(&self) -> String {
+        let place = match self.place.parse::<Address>() {
+            Ok(address @ Address::Postgres(_)) => address.to_string(),
+            _ => self.place.clone(),
+        };
+        match &self.name {
+            Some(name) => format!("{} --study {}", quoted(&place), quoted(name)),
+            None => quoted(&place),
+        }
+    }
+
+    /// Opens the stored study; creates nothing. Warns if the file differs from the stored
+    /// definition, which takes precedence.
+    pub fn stored(&self) -> anyhow::Result<OpenStudy> {
+        match self.place(StudyFile::load_without_command)? {
+            Place::Storage(address) => self.in_storage(&address),
+            Place::File(file) => {
+                self.check_outlives(&file)?;
+                let absent = || {
+                    let (name, word) = (&file.definition.name, self.word());
+                    BadInput(format!(
+                        "study {name:?} has no trials yet in {}; begin it with: fedbo tune {word} (or fedbo ask {word})",
+                        file.storage
+                    ))
+                };
+                let storage = match fedbo_storage::open(&file.storage, Mode::Existing) {
+                    Err(StorageError::Absent { .. }) => return Err(absent().into()),
+                    opened => opened?,
+                };
+                let study = match Study::load(storage, Some(&file.definition.name)) {
+                    Err(StudyError::NoStudy { .. }) => return Err(absent().into()),
+                    loaded => loaded?,
+                };
+                if let Some(differs) = file.difference(study.definition()) {
+                    let file = &self.place;
+                    console::note(&format!(
+                        "warning: {file} was changed; the stored settings are used: {differs}"
+                    ));
+                }
+                let address = file.storage.clone();
+                Ok(self.opened(study, &address, Some(*file)))
+            }
+        }
+    }
+
+    /// Opens the stored study. If STUDY is a file, the study is created if absent, and otherwise
+    /// must agree with the file.
+    pub fn stored_or_new(&self) -> anyhow::Result<OpenStudy> {
+        match self.place(StudyFile::load_without_command)? {
+            Place::Storage(address) => self.in_storage(&address),
+            Place::File(file) => {
+                self.check_outlives(&file)?;
+                self.create(*file)
+            }
+        }
+    }
+
+    /// Opens the study of a file, which sets the number of trials. It may be kept in this process's
+    /// memory.
+    pub fn to_serve(&self) -> anyhow::Result<OpenStudy> {
+        match self.place(StudyFile::load_without_command)? {
+            Place::File(file) => self.create(*file),
+            Place::Storage(_) => {
+                let message = "fedbo serve needs the study's file, which says how many trials it is to have; a storage does not hold it";
+                Err(BadInput(message.to_owned()).into())
+            }
+        }
+    }
+
+    /// The space declared by STUDY's file; `None` if STUDY is a storage.
+    pub fn space_of_file(&self) -> anyhow::Result<Option<Space>> {
+        Ok(match self.place(StudyFile::load_without_command)? {
+            Place::File(file) => Some(file.space),
+            Place::Storage(_) => None,
+        })
+    }
+
+    /// Opens a file's study; creates it in its storage (possibly memory) if absent.
+    pub fn create(&self, file: StudyFile) -> anyhow::Result<OpenStudy> {
+        let study = file.open().map_err(|error| match error {
+            StudyError::Meta(error) => {
+                anyhow::Error::from(BadInput(format!("{}: {error}", self.place)))
+            }
+            other => other.into(),
+        })?;
+        let address = file.storage.clone();
+        Ok(self.opened(study, &address, Some(file)))
+    }
+
+    fn in_storage(&self, address: &Address) -> anyhow::Result<OpenStudy> {
+        let storage = match fedbo_storage::open(address, Mode::Existing) {
+            Err(error @ StorageError::Absent { .. }) => {
+                let way = "a study begins with its file: fedbo tune FILE";
+                return Err(BadInput(format!("{error}; {way}")).into());
+            }
+            opened => opened?,
+        };
+        let study = match Study::load(storage, self.name.as_deref()) {
+            Err(error @ StudyError::WhichStudy { .. }) => {
+                let way = "name one with --study NAME, or begin one with fedbo tune FILE";
+                return Err(BadInput(format!("{error}; {way}")).into());
+            }
+            loaded => loaded?,
+        };
+        Ok(self.opened(study, address, None))
+    }
+
+    fn opened(&self, study: Study, address: &Address, file: Option<StudyFile>) -> OpenStudy {
+        let mut own = OwnFiles::of(address);
+        if file.is_some() {
+            own.0.push(PathBuf::from(&self.place));
+        }
+        OpenStudy { study, file, storage: address.to_string(), word: self.word(), own }
+    }
+
+    /// Checks that the file's storage outlives this process.
+    fn check_outlives(&self, file: &StudyFile) -> Result<(), BadInput> {
+        match &file.storage {
+            Address::Memory => Err(BadInput(format!(
+                "{} keeps its trials in memory, which only `fedbo tune` can read while it runs; {}",
+                self.place,
+                persistence_hint(file)
+            ))),
+            Address::Sqlite(_) | Address::Postgres(_) => Ok(()),
+        }
+    }
+
+    fn place(&self, load: impl Fn(&Path) -> Result<StudyFile, FileError>) -> anyhow::Result<Place> {
+        match self.place.parse::<Address>() {
+            Ok(Address::Memory) => {
+                let message = "memory: holds no study after the program that ran it; name a study's file, or its storage";
+                Err(BadInput(message.to_owned()).into())
+            }
+            Ok(address) => Ok(Place::Storage(address)),
+            Err(error) => {
+                let path = Path::new(&self.place);
+                if let Some(message) = self.not_a_file(path, &error) {
+                    return Err(BadInput(message).into());
+                }
+                FileKind::Study.check(path)?;
+                let mut file = load(path)?;
+                tidy(&mut file.storage);
+                match &self.name {
+                    Some(name) if *name != file.definition.name => Err(BadInput(format!(
+                        "--study {name}: the study of {} is {:?}; leave --study out, or name the storage instead",
+                        self.place, file.definition.name
+                    ))
+                    .into()),
+                    _ => Ok(Place::File(Box::new(file))),
+                }
+            }
+        }
+    }
+
+    /// Message for a text that is neither an address nor resembles the path of a study's file.
+    fn not_a_file(&self, path: &Path, error: &StorageError) -> Option<String> {
+        // The error holds our address, without its password.
+        let StorageError::Address { address: place, hint } = error else {
+            return None;
+        };
+        if is_database(path) {
+            return Some(format!("{place} is a storage, not a study's file; write sqlite:{place}"));
+        }
+        if path.exists() || path.extension().is_some_and(|extension| extension == "toml") {
+            return None;
+        }
+        Some(format!(
+            "STUDY = {place:?}: there is no such file; expected a study's file, sqlite:FILE or \
+             postgresql://USER@HOST/DATABASE{hint}"
+        ))
+    }
+}
+
+/// Files of a storage, including SQLite's auxiliary ones, also beside the target of a symbolic
+/// link.
+fn files_of(address: &Address) -> Vec<PathBuf> {
+    let Address::Sqlite(path) = address else {
+        return Vec::new();
+    };
+    let mut files = Vec::new();
+    for file in std::iter::once(path.clone()).chain(path.canonicalize()) {
+        files.extend(["-wal", "-shm", "-journal"].map(|ending| with_ending(&file, ending)));
+        files.push(file);
+    }
+    files
+}
+
+/// Appends `ending` to the last component of a path.
+fn with_ending(path: &Path, ending: &str) -> PathBuf {
+    let mut text = OsString::from(path);
+    text.push(ending);
+    PathBuf::from(text)
+}
+
+/// Returns true if both paths are the same file, or would be if they existed.
+fn is_same(one: &Path, other: &Path) -> bool {
+    if let (Ok(one), Ok(other)) = (one.metadata(), other.metadata()) {
+        return (one.dev(), one.ino()) == (other.dev(), other.ino());
+    }
+    place_of(one) == place_of(other)
+}
+
+/// Path with the links of its folder resolved, if the folder exists.
+fn place_of(path: &Path) -> PathBuf {
+    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    match (absolute.parent().map(Path::canonicalize), absolute.file_name()) {
+        (Some(Ok(folder)), Some(name)) => folder.join(name),
+        _ => absolute,
+    }
+}
+
+/// Returns the line that a file needs to store its trials durably.
+pub fn persistence_hint(file: &StudyFile) -> String {
+    let address = format!("sqlite:{}.db", file.definition.name);
+    // A JSON string is a valid TOML string.
+    let address = serde_json::Value::from(address);
+    format!("add storage = {address} to [study]")
+}
+
+/// Removes a leading `./` from an address.
+fn tidy(address: &mut Address) {
+    if let Address::Sqlite(path) = address
+        && let Ok(tidied) = path.strip_prefix(".")
+        && tidied != Path::new("")
+    {
+        *path = tidied.to_owned();
+    }
+}

@@ -1,0 +1,292 @@
+//! Pages in the browser: current studies of storages and runs of folders, updated as they change.
+//!
+//! This module decides the pages and the access to them. It reads storages and folders, and writes
+//! only on request of an action. Start at [`Dashboard::start`].
+//!
+//! | file | decides |
+//! | --- | --- |
+//! | `catalog.rs` | the studies and runs of the given storages, files and folders |
+//! | `guard.rs` | access control: the token, the host's names, the content policy |
+//! | `assets.rs` | the files of the pages, embedded in the program |
+//! | `request.rs` | parsing requests and running their handlers |
+//! | `studies.rs` | a study as JSON, as pictures and as tables |
+//! | `actions.rs` | changes to a study, if actions are served |
+//! | `folder.rs` | the files of a results folder |
+//! | `runs.rs` | a results folder as JSON, with its files |
+//! | `privacy.rs` | a ledger of releases as JSON |
+//! | `topology.rs` | the graph of a run's agents as JSON and as a picture |
+//! | `schedule.rs` | the schedules of a federation as JSON |
+//! | `game.rs` | the results of a game as JSON |
+//! | `single.rs` | a page as a single file |
+//! | `means.rs` | the mean courses of a run's arms as JSON, cached until its files change |
+//! | `events.rs` | new trials and rows as server-sent events |
+//! | `operator.rs` | a coordinator's studies for its operator |
+
+mod actions;
+mod assets;
+mod catalog;
+mod events;
+mod folder;
+mod game;
+mod guard;
+mod means;
+mod operator;
+mod privacy;
+mod request;
+mod runs;
+mod schedule;
+mod single;
+mod studies;
+mod topology;
+
+use std::fs::Metadata;
+use std::net::SocketAddr;
+use std::os::unix::fs::MetadataExt as _;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use axum::Router;
+use fedbo_transport::{ConnectionCounts, ConnectionLimits, ListenSettings, Listening, TlsFiles};
+use hyper::StatusCode;
+use tokio::sync::{Semaphore, watch};
+use tokio::task::JoinHandle;
+
+pub use catalog::Catalog;
+pub use operator::Operator;
+pub use single::write as write_page;
+
+use crate::token::Token;
+use guard::{Guard, guarded, path_of};
+use request::{Problem, Turn, act, read};
+
+/// Maximum number of concurrent event streams, one per browser page.
+const WATCHERS: usize = 64;
+/// Maximum number of connections: a browser opens six in addition to its stream.
+const CONNECTIONS: usize = 8 * WATCHERS;
+
+/// Maximum time for completing requests at shutdown.
+const ANSWERS: Duration = Duration::from_secs(5);
+
+/// State shared by all requests.
+pub(crate) struct Shared {
+    catalog: Catalog,
+    /// The coordinator in this process. If set, only its pages are served.
+    operator: Option<Operator>,
+    /// Secret for actions; `None` if none are served.
+    actions: Option<Token>,
+    /// One permit per event stream.
+    watchers: Arc<Semaphore>,
+    /// Held while a page reads results from their beginning.
+    reading: Arc<Mutex<()>>,
+    /// Permit for drawing: each picture occupies one processor.
+    drawing: Arc<Semaphore>,
+    /// Cache of recently computed means.
+    means: means::Computed,
+    /// Permit for reading a ledger, since all of it is verified.
+    auditing: Arc<Semaphore>,
+    closes: watch::Receiver<bool>,
+}
+
+/// Content of the pages: studies and runs, or a coordinator.
+pub enum Content {
+    /// Studies and runs of the given places.
+    Studies {
+        /// The studies and runs.
+        catalog: Catalog,
+        /// The secret for actions, if they are served.
+        actions: Option<Token>,
+    },
+    /// A coordinator's studies, for its operator.
+    Coordinator(Operator),
+}
+
+/// Access settings of the dashboard.
+pub struct Access {
+    /// Address to listen on.
+    pub address: SocketAddr,
+    /// Its certificate; `None` for plain HTTP.
+    pub tls: Option<TlsFiles>,
+    /// True if plain HTTP is allowed on a non-local address.
+    pub plain_http: bool,
+    /// Token that admits a browser.
+    pub token: Token,
+    /// Further names of this host, for proxies.
+    pub names: Vec<String>,
+}
+
+/// The running dashboard.
+pub struct Dashboard {
+    base: String,
+    token: Token,
+    once: Token,
+    closes: watch::Sender<bool>,
+    serving: JoinHandle<()>,
+}
+
+impl Dashboard {
+    /// Starts the dashboard on the current runtime; it accepts requests when this returns.
+    ///
+    /// # Errors
+    /// If the address cannot be bound, or the system has no randomness.
+    pub fn start(access: Access, content: Content) -> anyhow::Result<Self> {
+        let is_tls = access.tls.is_some();
+        let listening = Listening::start(&ListenSettings {
+            address: access.address,
+            tls: access.tls,
+            plain_http: access.plain_http,
+            limits: ConnectionLimits { n_connections: CONNECTIONS, ..ConnectionLimits::default() },
+        })?;
+        let (address, token, once) = (listening.address(), access.token.clone(), Token::new()?);
+        let scheme = if is_tls { "https" } else { "http" };
+        let base = format!("{scheme}://{address}/{}/", path_of(&token));
+        let (closes, ending) = watch::channel(false);
+        let mut secret = None;
+        let (routes, catalog, operator) = match content {
+            Content::Studies { catalog, actions } => {
+                secret = actions;
+                (routes(), catalog, None)
+            }
+            Content::Coordinator(operator) => {
+                (operator::routes(), Catalog::default(), Some(operator))
+            }
+        };
+        let shared = Arc::new(Shared {
+            catalog,
+            operator,
+            actions: secret.clone(),
+            watchers: Arc::new(Semaphore::new(WATCHERS)),
+            reading: Arc::default(),
+            drawing: Arc::new(Semaphore::new(1)),
+            means: means::Computed::default(),
+            auditing: Arc::new(Semaphore::new(1)),
+            closes: ending.clone(),
+        });
+        let guard = Guard::new(access.token, address, &access.names, is_tls)
+            .with_once(once.clone())
+            .with_actions(secret);
+        let router = router(routes, shared, guard);
+        let serving = tokio::spawn(listening.serve(router, ConnectionCounts::default(), ending));
+        Ok(Self { base, token, once, closes, serving })
+    }
+
+    /// URL of the pages, for browsers that already have access.
+    #[must_use]
+    pub fn base(&self) -> &str {
+        &self.base
+    }
+
+    /// URL with the token, which grants a browser access.
+    #[must_use]
+    pub fn entrance(&self) -> String {
+        format!("{}?token={}", self.base, self.token.text())
+    }
+
+    /// URL that grants access to the first browser that opens it.
+    #[must_use]
+    pub fn entrance_once(&self) -> String {
+        format!("{}?token={}", self.base, self.once.text())
+    }
+
+    /// Stops the dashboard: event streams end, and other requests are completed within [`ANSWERS`].
+    pub async fn stop(self) {
+        self.closes.send_replace(true);
+        // A connection's panic is already in the log. A storage that does not respond must not
+        // block the shutdown.
+        let _ = tokio::time::timeout(ANSWERS, self.serving).await;
+    }
+}
+
+/// Routes of studies and runs.
+fn routes() -> Router<Arc<Shared>> {
+    use Turn::{Auditing, Drawing, Here, Now};
+    Router::new()
+        .route("/", read(Here, assets::page))
+        .route("/assets/{*name}", read(Here, assets::asset))
+        .route("/api/studies", read(Now, studies::list))
+        .route("/api/studies/{id}", read(Now, studies::one))
+        .route("/api/studies/{id}/events", read(Now, events::trials))
+        .route("/api/studies/{id}/pictures/{name}", read(Drawing, studies::picture))
+        .route("/api/studies/{id}/surface", read(Drawing, studies::surface))
+        .route("/api/studies/{id}/importance", read(Drawing, studies::importance))
+        .route("/api/studies/{id}/transfer", read(Drawing, studies::transfer))
+        .route("/api/studies/{id}/enqueue", act(actions::enqueue))
+        .route("/api/studies/{id}/retry", act(actions::retry))
+        .route("/api/studies/{id}/stop", act(actions::stop))
+        .route("/api/actions", read(Here, actions::secret))
+        .route("/api/studies/{id}/trials.csv", read(Now, studies::csv))
+        .route("/api/studies/{id}/trials.json", read(Now, studies::json))
+        .route("/api/runs", read(Now, runs::list))
+        .route("/api/runs/{id}", read(Now, runs::one))
+        .route("/api/runs/{id}/means", read(Drawing, means::means))
+        .route("/api/runs/{id}/ledger", read(Auditing, privacy::ledger))
+        .route("/api/runs/{id}/ledger/check", read(Auditing, privacy::check))
+        .route("/api/runs/{id}/topology", read(Drawing, topology::graph))
+        .route("/api/runs/{id}/topology/{name}", read(Drawing, topology::drawn))
+        .route("/api/runs/{id}/schedule", read(Now, schedule::schedule))
+        .route("/api/runs/{id}/game", read(Now, game::game))
+        .route("/api/runs/{id}/events", read(Now, events::rows))
+        .route("/api/runs/{id}/files/{name}", read(Now, runs::file))
+}
+
+fn router(routes: Router<Arc<Shared>>, shared: Arc<Shared>, guard: Guard) -> Router {
+    let pages = routes
+        .fallback(|| async { Problem::absent("there is no such page") })
+        .method_not_allowed_fallback(|| async {
+            Problem::new(
+                StatusCode::METHOD_NOT_ALLOWED,
+                "this address does not accept this method; docs/dashboard.md lists the methods of each",
+            )
+        })
+        .with_state(shared);
+    guarded(pages, guard)
+}
+
+/// Stamp of a file: device, inode, length, and time of the last change.
+type Stamp = (u64, u64, u64, i64, i64);
+
+/// Returns a file's stamp, which changes with its content.
+fn stamp(meta: &Metadata) -> Stamp {
+    (meta.dev(), meta.ino(), meta.len(), meta.mtime(), meta.mtime_nsec())
+}
+
+/// Polling interval for news in a storage.
+const LOOK: Duration = Duration::from_millis(500);
+
+#[cfg(test)]
+mod tests {
+    use super::request::in_turn;
+    use super::*;
+
+    /// A browser that disconnects does not release its permit before its computation ends.
+    #[tokio::test]
+    async fn work_that_nobody_waits_for_keeps_its_place() {
+        let shared = Arc::new(Shared {
+            catalog: Catalog::default(),
+            operator: None,
+            actions: None,
+            watchers: Arc::new(Semaphore::new(1)),
+            reading: Arc::default(),
+            drawing: Arc::new(Semaphore::new(1)),
+            means: means::Computed::default(),
+            auditing: Arc::new(Semaphore::new(1)),
+            closes: watch::channel(false).1,
+        });
+        let (begins, begun) = std::sync::mpsc::channel();
+        let (goes_on, may_go_on) = std::sync::mpsc::channel();
+        let of_a_browser = Arc::clone(&shared);
+        let asked = tokio::spawn(async move {
+            let work = move || {
+                begins.send(())?;
+                Ok(may_go_on.recv()?)
+            };
+            in_turn(&of_a_browser, Turn::Drawing, work).await.map_err(|problem| problem.message)
+        });
+        tokio::task::spawn_blocking(move || begun.recv()).await.expect("a thread").expect("begun");
+        asked.abort();
+        assert!(asked.await.expect_err("it was abandoned").is_cancelled());
+        assert_eq!(shared.drawing.available_permits(), 0, "it still runs");
+        goes_on.send(()).expect("it waits for this");
+        let next = in_turn(&shared, Turn::Drawing, || Ok(())).await;
+        next.map_err(|problem| problem.message).expect("its turn");
+    }
+}
