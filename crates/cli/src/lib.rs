@@ -8,7 +8,6 @@ mod advice;
 mod alignment;
 mod commands;
 mod core_dumps;
-mod game_display;
 mod logs;
 #[cfg(feature = "otlp")]
 mod otlp;
@@ -25,7 +24,13 @@ pub use commands::{add_remedies, parse_threads, print_summary, problems, set_pro
 use fedbo_console::text::without_passwords;
 use fedbo_console::{self as console, Exit};
 use fedbo_documents::error_text;
-use fedbo_documents::exit::{self, ClassOf};
+use fedbo_documents::exit::{self, ExitOf};
+
+/// Exit codes of games, if this program has them.
+#[cfg(feature = "games")]
+const GAMES: &[ExitOf] = &[fedbo_game_commands::exit_of];
+#[cfg(not(feature = "games"))]
+const GAMES: &[ExitOf] = &[];
 
 /// Federated Bayesian optimization: many parties tune together without showing their data
 #[derive(Parser)]
@@ -75,16 +80,12 @@ pub fn run_program(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     let matches = command_line().get_matches_from(arguments);
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     logs::set_verbosity(cli.verbosity.verbose);
-    guarded(cli.verbosity.quiet, &[], || run(&cli.command))
+    guarded(cli.verbosity.quiet, GAMES, || run(&cli.command))
 }
 
 /// Runs a command as a program: prints its error, survives a panic, and returns the exit status.
-/// `classes` are error types of the calling program.
-pub fn guarded(
-    is_quiet: bool,
-    classes: &[ClassOf],
-    run: impl FnOnce() -> anyhow::Result<Exit>,
-) -> u8 {
+/// `exits` know the errors of the calling program.
+pub fn guarded(is_quiet: bool, exits: &[ExitOf], run: impl FnOnce() -> anyhow::Result<Exit>) -> u8 {
     if is_quiet {
         console::enable_quiet();
     }
@@ -95,7 +96,7 @@ pub fn guarded(
         Ok(Ok(exit)) => exit,
         Ok(Err(error)) => {
             console::note(&format!("error: {}", without_passwords(&error_text(&error))));
-            exit::of(&error, classes)
+            exit::of(&error, exits)
         }
         Err(_) => {
             let what = panics.last().unwrap_or_else(|| "no message".to_owned());
@@ -137,7 +138,7 @@ pub fn answer(arguments: impl IntoIterator<Item = OsString>) -> Result<String, U
     });
     answer.map_err(|error| Unanswered {
         message: without_passwords(&error_text(&error)),
-        is_input: exit::of(&error, &[]) == Exit::Input,
+        is_input: exit::of(&error, GAMES) == Exit::Input,
     })
 }
 

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use fedbo_console::text::{number, shown};
+use fedbo_console::text::{number, one_line, shown};
 use fedbo_console::{self as console, BARS, Mode, SILENCE, TICK, style};
 use fedbo_federation::PrivacyPlan;
 use fedbo_ledger::Statement;
@@ -262,16 +262,5 @@ fn short(value: f64) -> String {
         format!("{value:.3e}")
     } else {
         format!("{value:.4}")
-    }
-}
-
-/// Joins a text to one line and truncates it.
-pub(crate) fn one_line(text: &str) -> String {
-    const CHARS: usize = 300;
-    let joined = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    let joined = shown(&joined).into_owned();
-    match joined.char_indices().nth(CHARS) {
-        Some((at, _)) => format!("{}…", &joined[..at]),
-        None => joined,
     }
 }

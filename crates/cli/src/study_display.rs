@@ -12,9 +12,9 @@ use fedbo_storage::{Told, Trial};
 use fedbo_study::{Definition, Observer, Study};
 use indicatif::{ProgressBar, ProgressState, ProgressStyle};
 
-use crate::progress::one_line;
 use fedbo_console::sparkline::sparkline;
 use fedbo_console::text;
+use fedbo_console::text::one_line;
 use fedbo_console::{self as console, BARS};
 use fedbo_documents::trial_record::numbers_in_words;
 

@@ -9,6 +9,7 @@ mod neighbours;
 mod old_studies;
 mod outcomes;
 mod parameter_forms;
+#[cfg(feature = "games")]
 mod play;
 mod privacy;
 mod privacy_ledger;

@@ -528,7 +528,8 @@ fn a_page_in_a_file_has_everything_and_runs_nothing() {
 #[test]
 fn the_vendored_uplot_is_the_release() {
     use sha2::{Digest as _, Sha256};
-    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("assets/dashboard/uplot");
+    let folder =
+        std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../web/assets/dashboard/uplot");
     let readme = std::fs::read_to_string(folder.join("README.md")).unwrap();
     let recorded: std::collections::BTreeMap<&str, &str> = readme
         .lines()

@@ -205,6 +205,18 @@ fn civil(days: i64) -> (i64, i64, i64) {
     (year, month, day_of_month)
 }
 
+/// Joins a text to one line and truncates it.
+#[must_use]
+pub fn one_line(text: &str) -> String {
+    const CHARS: usize = 300;
+    let joined = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let joined = shown(&joined).into_owned();
+    match joined.char_indices().nth(CHARS) {
+        Some((at, _)) => format!("{}…", &joined[..at]),
+        None => joined,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

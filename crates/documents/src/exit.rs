@@ -3,61 +3,52 @@
 use std::error::Error;
 
 use fedbo_console::{BadInput, Exit, OutputClosed};
-use fedbo_error_class::{Class, class_of};
-use fedbo_play::PlayError;
+use fedbo_error_class::{Classified, class_of};
 
-/// Returns the class of an error that belongs to one type.
-pub type ClassOf = fn(&(dyn Error + 'static)) -> Option<Class>;
+/// Returns the exit code of the errors of one type.
+pub type ExitOf = fn(&(dyn Error + 'static)) -> Option<Exit>;
 
-/// The error types that end a command.
-const CLASSES: [ClassOf; 26] = [
-    class_of::<BadInput>,
-    class_of::<OutputClosed>,
-    class_of::<fedbo_agent::EnrolError>,
-    class_of::<fedbo_agent::MoveError>,
-    class_of::<fedbo_agent::ReconcileError>,
-    class_of::<fedbo_agent::RotateError>,
-    class_of::<fedbo_agent::RunError>,
-    class_of::<fedbo_config::FileError>,
-    class_of::<fedbo_coordinator::BackupError>,
-    class_of::<fedbo_coordinator::HomeError>,
-    class_of::<fedbo_coordinator::ServiceError>,
-    class_of::<fedbo_coordinator::store::StoreError>,
-    class_of::<fedbo_helper::HelperError>,
-    class_of::<fedbo_helper::JoinError>,
-    class_of::<fedbo_helper::ServiceError>,
-    class_of::<fedbo_ledger::LedgerError>,
-    class_of::<fedbo_objective::CommandError>,
-    class_of::<fedbo_peer::PeerError>,
-    class_of::<fedbo_report::ReportError>,
-    class_of::<fedbo_runner::federation::RunError>,
-    class_of::<fedbo_servers::NoSum>,
-    class_of::<fedbo_space::SpaceError>,
-    class_of::<fedbo_storage::StorageError>,
-    class_of::<fedbo_study::ImportError>,
-    class_of::<fedbo_study::StudyError>,
-    class_of::<fedbo_transport::ListenError>,
-];
-
-/// Returns the exit code of an error: that of the first cause which has one. `further` are the error
-/// types of the calling program.
-pub fn of(error: &anyhow::Error, further: &[ClassOf]) -> Exit {
-    let of_cause = |cause: &(dyn Error + 'static)| {
-        let class = CLASSES.iter().chain(further).find_map(|of| of(cause));
-        class.map(Exit::from).or_else(|| cause.downcast_ref().map(of_game))
-    };
-    error.chain().find_map(of_cause).unwrap_or(Exit::Internal)
+/// Returns the exit code of `error` if it is an `E`.
+#[must_use]
+pub fn exit_of<E: Classified>(error: &(dyn Error + 'static)) -> Option<Exit> {
+    class_of::<E>(error).map(Exit::from)
 }
 
-fn of_game(error: &PlayError) -> Exit {
-    match error {
-        PlayError::Player { .. } | PlayError::Payoffs { .. } | PlayError::Repeatedly { .. } => {
-            Exit::Game
-        }
-        PlayError::Refused { .. } | PlayError::Gone { .. } => Exit::Output,
-        PlayError::Mind { .. } | PlayError::Game(_) => Exit::Internal,
-        _ => Exit::Input,
-    }
+/// The error types that end a command.
+const EXITS: [ExitOf; 26] = [
+    exit_of::<BadInput>,
+    exit_of::<OutputClosed>,
+    exit_of::<fedbo_agent::EnrolError>,
+    exit_of::<fedbo_agent::MoveError>,
+    exit_of::<fedbo_agent::ReconcileError>,
+    exit_of::<fedbo_agent::RotateError>,
+    exit_of::<fedbo_agent::RunError>,
+    exit_of::<fedbo_config::FileError>,
+    exit_of::<fedbo_coordinator::BackupError>,
+    exit_of::<fedbo_coordinator::HomeError>,
+    exit_of::<fedbo_coordinator::ServiceError>,
+    exit_of::<fedbo_coordinator::store::StoreError>,
+    exit_of::<fedbo_helper::HelperError>,
+    exit_of::<fedbo_helper::JoinError>,
+    exit_of::<fedbo_helper::ServiceError>,
+    exit_of::<fedbo_ledger::LedgerError>,
+    exit_of::<fedbo_objective::CommandError>,
+    exit_of::<fedbo_peer::PeerError>,
+    exit_of::<fedbo_report::ReportError>,
+    exit_of::<fedbo_runner::federation::RunError>,
+    exit_of::<fedbo_servers::NoSum>,
+    exit_of::<fedbo_space::SpaceError>,
+    exit_of::<fedbo_storage::StorageError>,
+    exit_of::<fedbo_study::ImportError>,
+    exit_of::<fedbo_study::StudyError>,
+    exit_of::<fedbo_transport::ListenError>,
+];
+
+/// Returns the exit code of an error: that of the first cause which has one. `further` knows
+/// the other errors of the calling program.
+pub fn of(error: &anyhow::Error, further: &[ExitOf]) -> Exit {
+    let of_cause = |cause| EXITS.iter().chain(further).find_map(|of| of(cause));
+    error.chain().find_map(of_cause).unwrap_or(Exit::Internal)
 }
 
 #[cfg(test)]

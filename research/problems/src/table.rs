@@ -43,7 +43,7 @@ pub enum DataError {
     },
 }
 
-impl Failure for DataError {
+impl Classified for DataError {
     fn class(&self) -> Class {
         Class::Input
     }

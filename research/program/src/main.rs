@@ -8,8 +8,7 @@ mod run;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use fedbo_cli::ClassOf;
-use fedbo_error_class::class_of;
+use fedbo_documents::exit::{ExitOf, exit_of};
 use fedbo_experiments::catalogue::PeersUnusable;
 use fedbo_research_problems::data_sets::OriginalError;
 use fedbo_research_problems::{DataError, ProblemError, ResearchProblems};
@@ -50,7 +49,7 @@ fn main() -> ExitCode {
             let name = OsString::from("fedbo");
             fedbo_cli::run_program(std::iter::once(name).chain(arguments.iter().cloned()))
         }
-        command => fedbo_cli::guarded(cli.quiet, &CLASSES, || match command {
+        command => fedbo_cli::guarded(cli.quiet, &EXITS, || match command {
             Command::List(command) => command.run(),
             Command::Run(command) => command.run(),
             Command::Data(command) => command.run(),
@@ -61,9 +60,9 @@ fn main() -> ExitCode {
 }
 
 /// Error types of this workspace.
-const CLASSES: [ClassOf; 4] = [
-    class_of::<DataError>,
-    class_of::<OriginalError>,
-    class_of::<PeersUnusable>,
-    class_of::<ProblemError>,
+const EXITS: [ExitOf; 4] = [
+    exit_of::<DataError>,
+    exit_of::<OriginalError>,
+    exit_of::<PeersUnusable>,
+    exit_of::<ProblemError>,
 ];

@@ -183,7 +183,14 @@ impl Digests {
         let programs = match &self.programs {
             Some(path) => path.canonicalize().with_context(|| path.display().to_string())?,
             None => {
-                run(&mut cargo(["build", "--release", "--package", "fedbo-cli"]))?;
+                run(&mut cargo([
+                    "build",
+                    "--release",
+                    "--package",
+                    "fedbo-cli",
+                    "--features",
+                    "games",
+                ]))?;
                 run(&mut cargo_in(
                     RESEARCH,
                     ["build", "--release", "--package", "fedbo-research"],

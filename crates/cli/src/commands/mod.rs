@@ -10,12 +10,10 @@ mod dev;
 mod enqueue;
 mod export;
 mod found;
-mod game;
 mod helper;
 mod import;
 mod man;
 mod peer;
-mod play;
 mod plot;
 pub(crate) mod privacy;
 mod release;
@@ -57,6 +55,29 @@ pub fn problems() -> &'static dyn Problems {
     PROBLEMS.get().copied().unwrap_or(&fedbo_problems::BuiltInProblems)
 }
 
+/// A command of games in a program that has none.
+#[cfg(not(feature = "games"))]
+#[derive(clap::Args)]
+pub(crate) struct NoGames {
+    /// Arguments, which are not read
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    _words: Vec<std::ffi::OsString>,
+}
+
+#[cfg(not(feature = "games"))]
+impl NoGames {
+    fn run(&self) -> anyhow::Result<Exit> {
+        Err(without_games())
+    }
+}
+
+/// The error of a command for games in a program without them.
+#[cfg(not(feature = "games"))]
+fn without_games() -> anyhow::Error {
+    let message = "this program was built without games; build it with: cargo build --release --features games";
+    BadInput(message.to_owned()).into()
+}
+
 /// The command to run.
 #[derive(clap::Subcommand)]
 pub(crate) enum Command {
@@ -77,9 +98,17 @@ pub(crate) enum Command {
     Serve(serve::Serve),
     #[command(subcommand)]
     Storage(storage::Storage),
-    Play(play::Play),
+    #[cfg(feature = "games")]
+    Play(fedbo_game_commands::Play),
+    #[cfg(feature = "games")]
     #[command(subcommand)]
-    Game(game::Game),
+    Game(fedbo_game_commands::Game),
+    #[cfg(not(feature = "games"))]
+    #[command(hide = true)]
+    Play(NoGames),
+    #[cfg(not(feature = "games"))]
+    #[command(hide = true)]
+    Game(NoGames),
     Run(run::Run),
     #[command(subcommand)]
     Privacy(privacy::Privacy),

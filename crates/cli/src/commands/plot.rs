@@ -3,7 +3,6 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use fedbo_play::GameRecord;
 use fedbo_report::study::{PARETO_PICTURE, STUDY_PICTURES, StudyPlot, TRANSFER_PICTURE};
 use fedbo_report::{
     DecisionRegionsPicture, Figure, LEARNING_CURVES_FILES, Metric, RESULTS_FILE, Region,
@@ -16,12 +15,10 @@ use fedbo_strategies::early_stopping::{BosRule, CellRule, Decision, LearningCurv
 use fedbo_study::StudyError;
 
 use super::best::insight;
-use super::game::Kept;
 use fedbo_console as console;
 use fedbo_console::text::whole;
 use fedbo_console::{BadInput, Exit};
 use fedbo_documents::file_kind::FileKind;
-use fedbo_documents::game_results::write_pictures;
 use fedbo_documents::pictures::{is_drawn, learning_curves, study_plot};
 use fedbo_documents::study_ref::{OpenStudy, StudyRef, folder_of};
 
@@ -152,21 +149,18 @@ impl Plot {
         Ok(pictures)
     }
 
+    #[cfg(feature = "games")]
     fn plot_game(&self, path: &Path) -> anyhow::Result<Vec<PathBuf>> {
         if self.name.is_some() || self.trial.is_some() {
             let message = "--study and --trial are for the pictures of a study, and this is a game";
             return Err(BadInput(message.to_owned()).into());
         }
-        let kept = Kept::new(path)?;
-        let record = GameRecord::load(&kept.path)?;
-        let course = kept.course(&record)?;
-        if course.rounds().is_empty() {
-            let message = "no round of the game has been played yet; start it with fedbo play";
-            return Err(BadInput(message.to_owned()).into());
-        }
-        let folder = self.folder(&course.definition().name)?;
-        create_folder(&folder)?;
-        Ok(write_pictures(&folder, &course)?)
+        fedbo_game_commands::plot(path, self.out.as_deref())
+    }
+
+    #[cfg(not(feature = "games"))]
+    fn plot_game(&self, _: &Path) -> anyhow::Result<Vec<PathBuf>> {
+        Err(super::without_games())
     }
 
     fn folder(&self, name: &str) -> Result<PathBuf, BadInput> {

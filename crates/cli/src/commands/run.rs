@@ -13,10 +13,11 @@ use fedbo_runner::federation::{
 
 use super::{add_remedies, parse_threads, print_summary};
 use crate::advice;
-use crate::progress::{RunDisplay, one_line};
+use crate::progress::RunDisplay;
 use fedbo_console as console;
 use fedbo_console::Exit;
 use fedbo_console::interrupt;
+use fedbo_console::text::one_line;
 use fedbo_console::text::{quoted, whole};
 use fedbo_documents::file_kind::FileKind;
 

@@ -13,10 +13,10 @@ use serde::Serialize;
 
 use super::best::transfer;
 use super::found::Found;
-use crate::progress::one_line;
 use crate::study_display::StudyDisplay;
 use fedbo_console as console;
 use fedbo_console::interrupt;
+use fedbo_console::text::one_line;
 use fedbo_console::text::{self, counted, whole};
 use fedbo_console::{BadInput, Exit};
 use fedbo_documents::old_studies::{self, OldStudiesRecord};

@@ -59,7 +59,7 @@ pub enum OriginalError {
     Data(#[from] DataError),
 }
 
-impl Failure for OriginalError {
+impl Classified for OriginalError {
     fn class(&self) -> Class {
         Class::Input
     }

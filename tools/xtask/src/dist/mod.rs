@@ -129,6 +129,7 @@ impl Release {
         let mut build = self.tool("cargo-zigbuild");
         build.current_dir(root());
         build.args(["zigbuild", "--locked", "--package", "fedbo-cli", "--bin", "fedbo"]);
+        build.args(["--features", "games"]);
         build.args(["--profile", PROFILE, "--target"]);
         run(build.arg(format!("{}.{major}.{minor}", self.triple)))?;
         let program = target().join(&self.triple).join(PROFILE).join("fedbo");

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use fedbo_play::MoveOutcome;
 
 use super::Kept;
-use crate::commands::play::parse_rounds;
-use crate::game_display::parse_move;
+use crate::display::parse_move;
+use crate::play::parse_rounds;
 use fedbo_console as console;
 use fedbo_console::text;
 use fedbo_console::{BadInput, Exit};
@@ -16,7 +16,7 @@ use fedbo_console::{BadInput, Exit};
 /// When the command returns, the move is on disk and final. The round is completed once all players
 /// have moved, by the running fedbo play or the next one.
 #[derive(clap::Args)]
-pub(crate) struct Tell {
+pub struct Tell {
     /// The game's file
     file: PathBuf,
     /// Name of the player

@@ -8,10 +8,10 @@ use std::sync::mpsc::{Receiver, channel};
 use fedbo_play::{GameHistory, GameObserver, PlayError, RoundRecord, SubstituteAction};
 use fedbo_space::{Parameter, Point, Space};
 
-use crate::progress::one_line;
+use crate::results::mean;
 use fedbo_console as console;
+use fedbo_console::text::one_line;
 use fedbo_console::text::{self, shown};
-use fedbo_documents::game_results::mean;
 
 /// Maximum characters of an action.
 const ACTION_CHARS: usize = 30;

@@ -12,7 +12,7 @@ use fedbo_console::text;
 
 /// List the rounds played so far: all actions and payoffs
 #[derive(clap::Args)]
-pub(crate) struct Record {
+pub struct Record {
     /// The game's file
     file: PathBuf,
     /// Print a JSON object per line instead: round, actions, payoffs, stand_ins, lost_because

@@ -6,14 +6,15 @@ use std::path::PathBuf;
 use fedbo_play::{Ended, GameFile, GameRecord, MoveSource, PlayError, ROUNDS_MAX, Referee};
 use fedbo_report::{FolderLock, ReportError};
 
-use crate::game_display::GameDisplay;
+use crate::display::GameDisplay;
+use crate::results::{standings, write_all};
 use fedbo_console as console;
 use fedbo_console::interrupt;
 use fedbo_console::table::{self, Column};
 use fedbo_console::text::{self, counted, quoted};
 use fedbo_console::{BadInput, Exit};
 use fedbo_documents::file_kind::FileKind;
-use fedbo_documents::game_results::{PlayerResult, standings, write_all};
+use fedbo_documents::game_results::PlayerResult;
 
 /// Play a repeated game with unknown payoffs
 ///
@@ -21,7 +22,7 @@ use fedbo_documents::game_results::{PlayerResult, standings, write_all};
 /// player fails, all finished rounds are kept, and the same command continues the game. A player
 /// that moves by hand is asked on this terminal, or tells its moves with fedbo game tell.
 #[derive(clap::Args)]
-pub(crate) struct Play {
+pub struct Play {
     /// The game's file, for instance examples/pricing.toml
     file: PathBuf,
     /// Total number of rounds, including those of earlier runs [default: the file's rounds]
@@ -36,7 +37,11 @@ pub(crate) struct Play {
 }
 
 impl Play {
-    pub(crate) fn run(&self) -> anyhow::Result<Exit> {
+    /// Runs the command.
+    ///
+    /// # Errors
+    /// If the game's file or record cannot be used, or a player fails.
+    pub fn run(&self) -> anyhow::Result<Exit> {
         FileKind::Game.check(&self.file)?;
         let mut file = GameFile::load(&self.file)?;
         if let Some(rounds) = self.rounds {
@@ -260,7 +265,7 @@ fn columns(standings: &[PlayerResult]) -> Vec<Column> {
     ]
 }
 
-pub(in crate::commands) fn parse_rounds(text: &str) -> Result<usize, String> {
+pub(crate) fn parse_rounds(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(rounds @ 1..=ROUNDS_MAX) => Ok(rounds),
         _ => Err(format!("expected a number from 1 to {ROUNDS_MAX}")),

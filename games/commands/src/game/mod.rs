@@ -14,14 +14,19 @@ use fedbo_documents::file_kind::FileKind;
 
 /// Make moves of a game by hand, and show its record
 #[derive(clap::Subcommand)]
-pub(crate) enum Game {
+#[expect(missing_docs, reason = "the help of a command is on its struct")]
+pub enum Game {
     Ask(ask::Ask),
     Tell(tell::Tell),
     Record(record::Record),
 }
 
 impl Game {
-    pub(crate) fn run(&self) -> anyhow::Result<Exit> {
+    /// Runs the command.
+    ///
+    /// # Errors
+    /// If the game's file or record cannot be used, or a player fails.
+    pub fn run(&self) -> anyhow::Result<Exit> {
         match self {
             Self::Ask(command) => command.run(),
             Self::Tell(command) => command.run(),

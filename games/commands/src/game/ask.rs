@@ -8,7 +8,7 @@ use fedbo_play::{GameRecord, PlayError};
 
 use super::Kept;
 use super::record::table_of;
-use crate::commands::play::parse_rounds;
+use crate::play::parse_rounds;
 use fedbo_console as console;
 use fedbo_console::Exit;
 use fedbo_console::interrupt;
@@ -24,7 +24,7 @@ const SHOWN: usize = 10;
 /// For players with by_hand = true: a person or a user's program. Tell the move with fedbo game
 /// tell.
 #[derive(clap::Args)]
-pub(crate) struct Ask {
+pub struct Ask {
     /// The game's file
     file: PathBuf,
     /// Name of the player

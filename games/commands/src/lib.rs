@@ -1,0 +1,31 @@
+//! The commands `fedbo play` and `fedbo game`, with a game's results and pictures.
+//!
+//! The program `fedbo` has them if it is built with its feature `games`.
+
+mod display;
+mod game;
+mod play;
+mod plot;
+mod results;
+
+pub use game::Game;
+pub use play::Play;
+pub use plot::plot;
+
+use std::error::Error;
+
+use fedbo_console::Exit;
+use fedbo_play::PlayError;
+
+/// Returns the exit code of an error of a game; `None` for other errors.
+#[must_use]
+pub fn exit_of(error: &(dyn Error + 'static)) -> Option<Exit> {
+    Some(match error.downcast_ref()? {
+        PlayError::Player { .. } | PlayError::Payoffs { .. } | PlayError::Repeatedly { .. } => {
+            Exit::Game
+        }
+        PlayError::Refused { .. } | PlayError::Gone { .. } => Exit::Output,
+        PlayError::Mind { .. } | PlayError::Game(_) => Exit::Internal,
+        _ => Exit::Input,
+    })
+}
