@@ -1,5 +1,4 @@
-//! Measures the benefit of old studies by number of trials: the table of docs/studies.md, "Learning
-//! from old studies".
+//! Measures the benefit of old studies by number of trials: the table of docs/old-studies.md.
 //!
 //! Three old studies of 20 trials each, one of them with the opposite sign, and a new one; seeds 0
 //! to 11 for the plain function, 0 to 7 for the one with ripples. One line per strategy: the

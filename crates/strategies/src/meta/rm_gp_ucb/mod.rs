@@ -27,7 +27,7 @@ pub struct RmGpUcbOptions {
 }
 
 /// The schedule of the thesis' experiments. In measurements a wider one found less
-/// (docs/studies.md).
+/// (docs/old-studies.md).
 fn thesis() -> UcbMultiplier {
     UcbMultiplier::Logarithmic
 }
