@@ -23,6 +23,7 @@ mod spans;
 pub mod store;
 mod study;
 mod sum;
+mod vectors;
 
 pub use backup::{Backup, BackupError, FolderProblem, backup, noted_head, verify};
 pub use home::{Home, HomeError, TOKEN_DAYS};

@@ -12,10 +12,11 @@ use fedbo_protocol::{
 };
 use fedbo_wire::{Digest, digest};
 
-use crate::shards::{ShardIntake, ShardRounds};
+use crate::shards::ShardRounds;
 use crate::store::Participants;
 use crate::study::Study;
-use crate::sum::{LeaderRounds, SumIntake};
+use crate::sum::LeaderRounds;
+use crate::vectors::Vectors;
 
 /// Action that the host of a study must take next.
 pub(crate) enum Step {
@@ -184,13 +185,10 @@ pub(crate) struct History {
     pub(crate) participants: Vec<Participants>,
 }
 
-/// Intakes of vectors that the machine does not see: of a secure sum, and of shards.
-pub(crate) type OtherIntakes<'a> = (Option<&'a Arc<SumIntake>>, Option<&'a Arc<ShardIntake>>);
-
 /// Makes the machine of a study at `round`.
 pub(crate) fn machine(
     study: &Study,
-    other_intakes: OtherIntakes<'_>,
+    vectors: &Vectors,
     round: u64,
     history: History,
     now: Tick,
@@ -214,10 +212,10 @@ pub(crate) fn machine(
             }))
         }
         Collaboration::Released(releases) => match releases.releases.protection {
-            Protection::Simulated => simulated(study, releases, (round, &history), other_intakes),
+            Protection::Simulated => simulated(study, releases, (round, &history), vectors),
             // `Protection::Off` draws nothing from this source.
             Protection::Charged(_) | Protection::Off => {
-                aggregator(study, releases, (round, &history), SecureNoise::new(), other_intakes)
+                aggregator(study, releases, (round, &history), SecureNoise::new(), vectors)
             }
         },
         Collaboration::Neighbours(_) => Err(NoMachine::Neighbours),
@@ -229,10 +227,10 @@ fn simulated(
     study: &Study,
     releases: &ReleasePlan,
     at: (u64, &History),
-    other_intakes: OtherIntakes<'_>,
+    vectors: &Vectors,
 ) -> Result<Box<dyn Machine>, NoMachine> {
     let noise = fedbo_privacy::mechanism::SimNoise::new(study.federation.noise_seed());
-    aggregator(study, releases, at, noise, other_intakes)
+    aggregator(study, releases, at, noise, vectors)
 }
 
 #[cfg(not(feature = "simulation"))]
@@ -240,7 +238,7 @@ fn simulated(
     _: &Study,
     _: &ReleasePlan,
     _: (u64, &History),
-    _: OtherIntakes<'_>,
+    _: &Vectors,
 ) -> Result<Box<dyn Machine>, NoMachine> {
     Err(NoMachine::Simulation)
 }
@@ -250,7 +248,7 @@ fn aggregator<S: NoiseSource + Send + 'static>(
     releases: &ReleasePlan,
     at: (u64, &History),
     noise: S,
-    (sum, shards): OtherIntakes<'_>,
+    vectors: &Vectors,
 ) -> Result<Box<dyn Machine>, NoMachine>
 where
     S::Kind: Send,
@@ -258,12 +256,13 @@ where
     let network = study.federation.network;
     let instants = Instants::new(network.collect_ms.unwrap_or(network.round_ms), network.round_ms)?
         .with_longer_first(network.extra_ms);
-    if let Some(intake) = sum {
+    if let Some(intake) = vectors.sum() {
         let rounds = LeaderRounds::new(Arc::clone(intake), noise);
         return Ok(Box::new(going_on(study, releases, at, rounds, instants)));
     }
     let arm = study.federation.own_arm();
-    if let (Some(intake), ReleaseMechanism::Lattice(mechanism)) = (shards, releases.mechanism(arm))
+    if let (Some(intake), ReleaseMechanism::Lattice(mechanism)) =
+        (vectors.shards(), releases.mechanism(arm))
     {
         let lattice = LatticeRounds::new(mechanism, releases.schedule(), noise)
             .with_witnesses(releases.releases.n_witnesses);

@@ -17,10 +17,10 @@ use crate::store::StudyRecord;
 impl Worker {
     /// Rereads the store at intervals, unless it was unreachable.
     pub(super) fn look(&mut self) {
-        let pause = match (&self.intake, &self.leader) {
-            (None, _) => Duration::ZERO,
-            (Some(_), Some(_)) => IDLE / 2,
-            (Some(_), None) => FOLLOW,
+        let pause = match (self.vectors.are_shared(), &self.leader) {
+            (false, _) => Duration::ZERO,
+            (true, Some(_)) => IDLE / 2,
+            (true, None) => FOLLOW,
         };
         let is_early = self.looked.is_some_and(|looked| looked.elapsed() < pause);
         if !is_early && !self.is_away() {
@@ -30,7 +30,7 @@ impl Worker {
 
     /// Returns true if the store was unreachable, and the next retry is not due yet.
     pub(super) fn is_away(&self) -> bool {
-        self.intake.is_some()
+        self.vectors.are_shared()
             && self.publisher.borrow().error.is_some()
             && self.retry.is_some_and(|(at, _)| Instant::now() < at)
     }
@@ -55,7 +55,7 @@ impl Worker {
             });
         }
         let may_try = self.retry.is_none_or(|(at, _)| Instant::now() >= at);
-        if self.intake.is_some()
+        if self.vectors.are_shared()
             && self.leader.is_none()
             && let Err(error) = self.follow(&record)
         {
@@ -90,10 +90,10 @@ impl Worker {
     /// Wakes waiting polls after a crash of the database, so that agents learn that their vectors
     /// are lost.
     pub(super) fn watch_inbox(&mut self) -> Result<(), HostError> {
-        let Some(intake) = &self.intake else {
+        let Some(inbox) = self.vectors.inbox() else {
             return Ok(());
         };
-        let epoch = intake.epoch()?;
+        let epoch = inbox.epoch()?;
         if self.epoch.is_some_and(|known| known != epoch) {
             tracing::warn!(study = %self.study.name, "the database has lost the vectors of the round; agents send them again");
             self.publish(|_| {});
@@ -203,7 +203,7 @@ impl Worker {
             false => None,
         };
         let collects = self.study.collects(round);
-        let helper = match (&self.sum, entries.last()) {
+        let helper = match (self.vectors.sum(), entries.last()) {
             (Some(sum), Some(last)) => {
                 let own = |round: u64| {
                     let mut known = entries.iter();
@@ -245,6 +245,7 @@ mod tests {
     use crate::metrics::{Metrics, StudyMetrics};
     use crate::published::Published;
     use crate::study::Study;
+    use crate::vectors::Vectors;
 
     const FILE: &str = "[federation]\nname = \"a\"\nalgorithm = \"fts\"\nrounds = 3\nseed = 5\n[features]\ncount = 2\n\
          [space.x]\ntype = \"float\"\nlow = 0.0\nhigh = 1.0\n[[agents]]\nname = \"b\"\n[[agents]]\nname = \"c\"\n";
@@ -276,9 +277,7 @@ mod tests {
             publisher,
             metrics: StudyMetrics::new(Arc::new(Metrics::new(None)), "a"),
             lease: Duration::from_secs(15),
-            intake: None,
-            sum: None,
-            shards: None,
+            vectors: Vectors::Thread,
             epoch: None,
             looked: None,
             tried: None,

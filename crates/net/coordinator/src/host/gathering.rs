@@ -8,7 +8,8 @@ use fedbo_wire::StudyState;
 
 use super::error::HostError;
 use super::worker::Worker;
-use crate::shards::SlotSet;
+use crate::intake::Intake;
+use crate::shards::{ShardIntake, SlotSet};
 use crate::store::{Opening, ShardId, ShardPart};
 
 /// Grace period after a round is shut. A shard that has not reported for a lease may still be
@@ -26,7 +27,7 @@ pub(super) enum Gathering {
 impl Worker {
     /// Runs the tasks that are due at this shard.
     pub(super) fn tend_shard(&mut self) {
-        let Some(shards) = &self.shards else {
+        let Some(shards) = self.vectors.shards() else {
             return;
         };
         let is_idle = self.publisher.borrow().state != StudyState::Running && !shards.is_playing();
@@ -42,10 +43,13 @@ impl Worker {
     ///
     /// A shard that has not reported for a lease is considered gone. Its vectors count as zero,
     /// like those of absent agents (INV-3).
-    pub(super) fn collect_shards(&mut self, now_ms: u64) -> Result<(), HostError> {
-        let (Some(shards), Some(intake), Some(leader)) =
-            (self.shards.clone(), self.intake.clone(), &mut self.leader)
-        else {
+    pub(super) fn collect_shards(
+        &mut self,
+        inbox: &Intake,
+        shards: &ShardIntake,
+        now_ms: u64,
+    ) -> Result<(), HostError> {
+        let Some(leader) = &mut self.leader else {
             return Ok(());
         };
         if !leader.is_open {
@@ -57,13 +61,13 @@ impl Worker {
             if deadline.is_none_or(|deadline| now_ms < deadline) {
                 return Ok(());
             }
-            intake.shut(&leader.lead)?;
+            inbox.shut(&leader.lead)?;
             pass("coordinator: the round is shut for shards");
             leader.gathering = Some(Gathering::Listing(Instant::now()));
         }
         let parts = shards.parts(opening)?;
         // The epoch is read after the parts, so lost reports are not mistaken for absent ones.
-        if leader.epoch != Some(intake.epoch()?) {
+        if leader.epoch != Some(inbox.epoch()?) {
             return Err(HostError::ShardsLost { round: opening.round });
         }
         let chosen = match &leader.gathering {

@@ -13,10 +13,12 @@ use super::UploadAnswer;
 use super::error::HostError;
 use super::worker::{Leader, RENEWALS, Worker};
 use crate::clock::Clock;
+use crate::intake::Intake;
 use crate::machine::{Beginning, History, Step, digest_of, machine};
 use crate::releases::{ChargedReleases, FreeReleases, LedgerPlace, Releases};
 use crate::spans::{self, Span};
 use crate::store::{Lead, NextRound, Participants, StoreError, StudyRecord};
+use crate::vectors::Vectors;
 
 /// Time between two attempts of a follower to acquire leadership. A quarter of the lease if that is
 /// shorter.
@@ -26,7 +28,7 @@ impl Worker {
     /// Acquires the lease. `None` if another coordinator holds it.
     pub(super) fn lead(&mut self) -> Result<Option<Lead>, HostError> {
         let pause = (self.lease / 4).min(TRY);
-        if self.intake.is_some() && self.tried.is_some_and(|tried| tried.elapsed() < pause) {
+        if self.vectors.are_shared() && self.tried.is_some_and(|tried| tried.elapsed() < pause) {
             return Ok(None);
         }
         self.tried = Some(Instant::now());
@@ -78,16 +80,12 @@ impl Worker {
             None => Vec::new(),
         };
         let history = History { newest: self.newest(round)?, participants };
-        let elsewhere = (self.sum.as_ref(), self.shards.as_ref());
-        let mut machine = machine(&self.study, elsewhere, round, history, began_ms)?;
+        let mut machine = machine(&self.study, &self.vectors, round, history, began_ms)?;
         let collects = self.study.collects(round);
         // The store still records which vectors came to another leader, so their agents need not
         // send them again.
-        if let (Some(intake), true) = (&self.intake, is_released) {
-            intake.forget(&lead, round)?;
-            if let Some(shards) = &self.shards {
-                shards.forget(&lead, round)?;
-            }
+        if is_released {
+            self.vectors.forget(&lead, round)?;
         }
         if record.began_ms != Some(began_ms) {
             self.store.begin_round(
@@ -97,7 +95,7 @@ impl Worker {
         }
         pass("coordinator: a round is about to be played");
         let steps = machine.start(began_ms);
-        let is_held = self.sum.is_some() && collects && !is_released;
+        let is_held = self.vectors.sum().is_some() && collects && !is_released;
         let held = is_held.then_some(Beginning { round, collects, broadcast: None });
         let began = (!is_held).then_some((began_ms, now_ms));
         self.publish_releases(&*releases, round, began)?;
@@ -109,7 +107,7 @@ impl Worker {
             renewed: Instant::now(),
             round,
             span: spans::round(&self.study.name, round),
-            is_open: self.intake.is_some() && collects && !is_released,
+            is_open: self.vectors.are_shared() && collects && !is_released,
             known: Vec::new(),
             began_ms,
             epoch: self.epoch,
@@ -179,13 +177,16 @@ impl Worker {
     /// Feeds vectors that replicas took to the machine. At the deadline, the inbox is shut before
     /// the last vectors are read.
     pub(super) fn collect(&mut self, now_ms: u64) -> Result<(), HostError> {
-        if self.sum.is_some() {
-            return self.collect_sum(now_ms);
+        match self.vectors.clone() {
+            Vectors::Thread => Ok(()),
+            Vectors::Inbox(inbox) => self.collect_inbox(&inbox, now_ms),
+            Vectors::Shards(inbox, shards) => self.collect_shards(&inbox, &shards, now_ms),
+            Vectors::Sum(sum) => self.collect_sum(&sum, now_ms),
         }
-        if self.shards.is_some() {
-            return self.collect_shards(now_ms);
-        }
-        let (Some(intake), Some(leader)) = (self.intake.clone(), &mut self.leader) else {
+    }
+
+    fn collect_inbox(&mut self, inbox: &Intake, now_ms: u64) -> Result<(), HostError> {
+        let Some(leader) = &mut self.leader else {
             return Ok(());
         };
         if !leader.is_open {
@@ -194,7 +195,7 @@ impl Worker {
         let round = leader.round;
         let deadline = leader.machine.deadline();
         if deadline.is_some_and(|deadline| now_ms >= deadline) {
-            intake.shut(&leader.lead)?;
+            inbox.shut(&leader.lead)?;
             leader.is_open = false;
         }
         // These vectors came before the inbox was shut, so before the deadline, regardless of the
@@ -203,7 +204,7 @@ impl Worker {
             (false, Some(deadline)) => now_ms.min(deadline.saturating_sub(1)),
             _ => now_ms,
         };
-        for (slot, update) in intake.arrived(round, &leader.known)? {
+        for (slot, update) in inbox.arrived(round, &leader.known)? {
             let Some(leader) = self.leader.as_mut().filter(|leader| leader.round == round) else {
                 break;
             };
@@ -226,11 +227,9 @@ impl Worker {
         if leader.held.is_some() {
             return Ok(()); // the round has not begun
         }
-        // With a secure sum or shards, a round closes only once the slots that count are known.
-        let is_elsewhere = self.sum.is_some() || self.shards.is_some();
         let is_due = leader.machine.deadline().is_some_and(|deadline| now_ms >= deadline);
-        if is_elsewhere && leader.is_open && is_due {
-            return Ok(());
+        if self.vectors.are_summed_before() && leader.is_open && is_due {
+            return Ok(()); // until the slots that count are known
         }
         let steps = leader.machine.tick(now_ms);
         self.apply(steps)
@@ -275,7 +274,7 @@ impl Worker {
                         self.store.note_participants(&leader.lead, &participants)?;
                         pass("coordinator: the participants are noted");
                     }
-                    if let Some(bound) = self.sum.as_ref().and_then(|sum| sum.commitment(round)) {
+                    if let Some(bound) = self.vectors.sum().and_then(|sum| sum.commitment(round)) {
                         self.store.note_commitment(&leader.lead, round, &bound)?;
                         pass("coordinator: the helper's hash is kept");
                     }
@@ -283,15 +282,12 @@ impl Worker {
                     let since = Instant::now();
                     leader.releases.commit(round, event.as_ref(), &bytes)?;
                     self.metrics.committed(since.elapsed());
-                    if self.sum.is_some() {
+                    if self.vectors.sum().is_some() {
                         leader.unrevealed = Some((round, Arc::clone(&bytes)));
                     }
-                    if let Some(intake) = &self.intake {
+                    if self.vectors.are_shared() {
                         leader.is_open = false;
-                        intake.forget(&leader.lead, round)?; // INV-16
-                        if let Some(shards) = &self.shards {
-                            shards.forget(&leader.lead, round)?;
-                        }
+                        self.vectors.forget(&leader.lead, round)?; // INV-16
                     }
                     let now_ms = leader.clock.now_ms();
                     queue.extend(leader.machine.committed(round, now_ms)?);
@@ -329,7 +325,7 @@ impl Worker {
         let new = leader.releases.entries(known)?;
         next.entries.extend(new.into_iter().map(Arc::new));
         next.head = leader.releases.head();
-        if let Some(sum) = &self.sum {
+        if let Some(sum) = self.vectors.sum() {
             next.helper = sum.entries_before(round);
         }
         let bytes = broadcast
@@ -340,7 +336,7 @@ impl Worker {
             next.state = StudyState::Finished;
         }
         let now_ms = leader.clock.now_ms();
-        if self.sum.is_some() && next.collects {
+        if self.vectors.sum().is_some() && next.collects {
             leader.machine.postpone(now_ms);
         }
         next.begun(now_ms, now_ms);
@@ -360,7 +356,7 @@ impl Worker {
             true => Span::none(),
             false => spans::round(&self.study.name, round),
         };
-        leader.is_open = (self.intake.is_some() || self.sum.is_some()) && next.collects;
+        leader.is_open = !matches!(self.vectors, Vectors::Thread) && next.collects;
         leader.known.clear();
         (leader.began_ms, leader.epoch, leader.gathering) = (now_ms, self.epoch, None);
         (leader.asks_at, leader.said) = (None, None);

@@ -22,13 +22,11 @@ use fedbo_protocol::{AgentUpdate, UpdateRejected};
 use fedbo_wire::{SigningKey, StudyState};
 use tokio::sync::{oneshot, watch};
 
-use crate::intake::Intake;
 use crate::metrics::StudyMetrics;
 use crate::published::Published;
-use crate::shards::ShardIntake;
 use crate::store::Store;
 use crate::study::Study;
-use crate::sum::SumIntake;
+use crate::vectors::Vectors;
 use worker::Worker;
 
 pub(crate) use broadcasts::broadcasts_since;
@@ -66,12 +64,7 @@ pub(crate) struct Busy;
 pub(crate) struct Host {
     commands: SyncSender<Command>,
     pub(crate) published: watch::Receiver<Arc<Published>>,
-    /// Intake of vectors that any replica may take. `None` if vectors go to the thread.
-    pub(crate) intake: Option<Arc<Intake>>,
-    /// Intake of vectors for a secure sum.
-    pub(crate) sum: Option<Arc<SumIntake>>,
-    /// Intake of vectors at this shard.
-    pub(crate) shards: Option<Arc<ShardIntake>>,
+    pub(crate) vectors: Vectors,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -85,9 +78,8 @@ impl Host {
         ledger: PathBuf,
         store: Arc<dyn Store>,
         key: Arc<SigningKey>,
-        (metrics, sum, shards): (StudyMetrics, Option<Arc<SumIntake>>, Option<Arc<ShardIntake>>),
+        (metrics, vectors): (StudyMetrics, Vectors),
     ) -> std::io::Result<Self> {
-        let intake = Intake::of(&study, &store, &key);
         let (commands, inbox) = sync_channel(QUEUE);
         let (publisher, published) = watch::channel(Arc::new(Published::new(&study, state, round)));
         let worker = Worker {
@@ -99,9 +91,7 @@ impl Host {
             publisher,
             metrics,
             lease,
-            intake: intake.clone(),
-            sum: sum.clone(),
-            shards: shards.clone(),
+            vectors: vectors.clone(),
             epoch: None,
             looked: None,
             tried: None,
@@ -111,7 +101,7 @@ impl Host {
         let thread = std::thread::Builder::new()
             .name("study".to_owned())
             .spawn(move || worker.run(&inbox))?;
-        Ok(Self { commands, published, intake, sum, shards, thread: Some(thread) })
+        Ok(Self { commands, published, vectors, thread: Some(thread) })
     }
 
     /// Passes an upload to the thread. The answer arrives before the round that the upload may

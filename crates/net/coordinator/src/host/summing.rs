@@ -11,7 +11,7 @@ use fedbo_wire::{LedgerEntry, RoundKey};
 use super::error::HostError;
 use super::worker::Worker;
 use crate::machine::Beginning;
-use crate::sum::{HelperFailed, Takes};
+use crate::sum::{HelperFailed, SumIntake, Takes};
 
 /// Pause before the next request to a helper that does not answer. `LONG_PAUSE` applies if it
 /// refuses until a person changes something.
@@ -21,7 +21,7 @@ const LONG_PAUSE: Duration = Duration::from_secs(5);
 impl Worker {
     /// Tells the intake whether the current round takes vectors.
     pub(super) fn open_sum(&self) {
-        if let (Some(sum), Some(leader)) = (&self.sum, &self.leader) {
+        if let (Some(sum), Some(leader)) = (self.vectors.sum(), &self.leader) {
             let takes = match (leader.is_open, &leader.held) {
                 (true, _) => Takes::Now,
                 (false, Some(_)) => Takes::Soon,
@@ -39,7 +39,7 @@ impl Worker {
     pub(super) fn opened(&mut self, beginning: &Beginning) -> Result<Option<RoundKey>, ()> {
         let round = beginning.round;
         let is_of_sum = beginning.collects && round <= self.study.federation.last_round();
-        let Some(sum) = self.sum.clone().filter(|_| is_of_sum) else {
+        let Some(sum) = self.vectors.sum().filter(|_| is_of_sum).cloned() else {
             return Ok(None);
         };
         match sum.open(round) {
@@ -88,7 +88,7 @@ impl Worker {
     /// After a start, schedules the newest durable share to be shown again, unless the helper's
     /// answer is known. The answer brings all of the helper's shares.
     pub(super) fn recall_share(&mut self) -> Result<(), HostError> {
-        if let (Some(sum), Some(leader)) = (&self.sum, &mut self.leader) {
+        if let (Some(sum), Some(leader)) = (self.vectors.sum(), &mut self.leader) {
             let before = leader.releases.head().seq.saturating_sub(1);
             let newest = leader.releases.entries(before)?.pop();
             let newest = newest.filter(|entry| !sum.has_entry(entry.round));
@@ -102,8 +102,8 @@ impl Worker {
     /// A round closes at its deadline, or once all agents have delivered. The machine gets the
     /// slots that both servers have. While the helper does not answer, the round waits, and its
     /// release is made when it does.
-    pub(super) fn collect_sum(&mut self, now_ms: u64) -> Result<(), HostError> {
-        let (Some(sum), Some(leader)) = (self.sum.clone(), &mut self.leader) else {
+    pub(super) fn collect_sum(&mut self, sum: &SumIntake, now_ms: u64) -> Result<(), HostError> {
+        let Some(leader) = &mut self.leader else {
             return Ok(());
         };
         if leader.asks_at.is_some_and(|at| Instant::now() < at) {
@@ -206,7 +206,7 @@ impl Worker {
     ///
     /// A helper that does not answer is asked again, and agents get its share with a later round.
     pub(super) fn reveal(&mut self) {
-        let (Some(sum), Some(leader)) = (&self.sum, &mut self.leader) else {
+        let (Some(sum), Some(leader)) = (self.vectors.sum(), &mut self.leader) else {
             return;
         };
         if leader.asks_at.is_some_and(|at| Instant::now() < at) {

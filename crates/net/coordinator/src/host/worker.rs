@@ -12,16 +12,14 @@ use super::Command;
 use super::error::HostError;
 use super::gathering::Gathering;
 use crate::clock::Clock;
-use crate::intake::Intake;
 use crate::machine::{Beginning, Machine};
 use crate::metrics::StudyMetrics;
 use crate::published::Published;
 use crate::releases::Releases;
-use crate::shards::ShardIntake;
 use crate::spans::Span;
 use crate::store::{Lead, Store};
 use crate::study::Study;
-use crate::sum::SumIntake;
+use crate::vectors::Vectors;
 
 /// Number of renewals per lease.
 pub(super) const RENEWALS: u32 = 3;
@@ -77,12 +75,7 @@ pub(super) struct Worker {
     pub(super) publisher: watch::Sender<Arc<Published>>,
     pub(super) metrics: StudyMetrics,
     pub(super) lease: Duration,
-    /// Intake of vectors, if replicas share a store.
-    pub(super) intake: Option<Arc<Intake>>,
-    /// Intake of vectors for a secure sum.
-    pub(super) sum: Option<Arc<SumIntake>>,
-    /// Intake of vectors at this shard.
-    pub(super) shards: Option<Arc<ShardIntake>>,
+    pub(super) vectors: Vectors,
     /// Epoch of the inbox at the last check.
     pub(super) epoch: Option<i64>,
     /// Time of the last read of the store.
@@ -116,7 +109,7 @@ impl Worker {
             self.tick_and_renew();
         }
         self.publish(|published| published.closes = true);
-        if let Some(shards) = &self.shards
+        if let Some(shards) = self.vectors.shards()
             && let Err(error) = shards.leave()
         {
             tracing::warn!(study = %self.study.name, "others wait for this replica's vectors until its lease ends: {error}");
@@ -130,7 +123,7 @@ impl Worker {
 
     /// Returns the time until something is due.
     pub(super) fn wait(&mut self) -> Duration {
-        let is_shared = self.intake.is_some();
+        let is_shared = self.vectors.are_shared();
         let Some(leader) = &mut self.leader else {
             let idle = if is_shared { FOLLOW } else { IDLE };
             return match self.retry {
@@ -141,7 +134,7 @@ impl Worker {
                 None => idle,
             };
         };
-        if self.sum.is_some() || leader.gathering.is_some() {
+        if self.vectors.sum().is_some() || leader.gathering.is_some() {
             return COLLECT;
         }
         let idle = match (is_shared, leader.is_open) {
@@ -184,17 +177,17 @@ impl Worker {
         }
         if let Some(lead) = lead {
             // INV-13: a vector is not collected if it cannot be released.
-            if let (Some(intake), true) = (&self.intake, error.is_budget_spent())
-                && let Err(error) = intake.shut(&lead)
+            if let (Some(inbox), true) = (self.vectors.inbox(), error.is_budget_spent())
+                && let Err(error) = inbox.shut(&lead)
             {
                 tracing::warn!(study = %self.study.name, "cannot stop accepting vectors: {error}");
             }
             // This may fail for the same reason. The lease then expires.
             let _ = self.store.resign(&lead);
         }
-        let [first, last] = match self.intake {
-            Some(_) => REPLICA_RETRIES,
-            None => RETRIES,
+        let [first, last] = match self.vectors.are_shared() {
+            true => REPLICA_RETRIES,
+            false => RETRIES,
         };
         let wait = self.retry.map_or(first, |(_, waited)| (2 * waited).min(last));
         self.retry = Some((Instant::now() + wait, wait));

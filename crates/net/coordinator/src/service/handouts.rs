@@ -21,6 +21,7 @@ use super::request::of_agent;
 use crate::host::broadcasts_since;
 use crate::published::Published;
 use crate::shards::KNOWN;
+use crate::vectors::Vectors;
 
 /// Maximum wait of a poll in seconds.
 const WAIT_MAX_S: u64 = 60;
@@ -62,7 +63,7 @@ pub(super) async fn get(
     let until = Instant::now() + Duration::from_secs(known.wait);
     let mut published = served.published.clone();
     // Deliveries at other shards become known with a delay.
-    let asks_at = match &served.shards {
+    let asks_at = match served.vectors.shards() {
         Some(_) => until.min(Instant::now() + KNOWN),
         None => Instant::now(),
     };
@@ -101,20 +102,18 @@ pub(super) async fn get(
 /// Returns true if an upload that the agent has delivered is missing, for example after a crash of
 /// the coordinator.
 async fn is_missing(served: &Served, slot: u32, round: u64) -> bool {
-    if let Some(sum) = &served.sum {
-        return sum.awaits(slot, round);
-    }
-    if let Some(shards) = &served.shards {
-        return shards.awaits(slot, round);
-    }
-    if let Some(intake) = served.intake.clone() {
-        let asked = tokio::task::spawn_blocking(move || intake.awaits(slot, round)).await;
-        // A store that is unreachable is asked again once it is back.
-        return matches!(asked, Ok(Ok(true)));
-    }
-    match served.with_host(|host| host.awaits(slot, round)) {
-        Ok(answered) => answered.await.unwrap_or(false),
-        Err(_) => false,
+    match served.vectors.clone() {
+        Vectors::Thread => match served.with_host(|host| host.awaits(slot, round)) {
+            Ok(answered) => answered.await.unwrap_or(false),
+            Err(_) => false,
+        },
+        Vectors::Inbox(inbox) => {
+            let asked = tokio::task::spawn_blocking(move || inbox.awaits(slot, round)).await;
+            // A store that is unreachable is asked again once it is back.
+            matches!(asked, Ok(Ok(true)))
+        }
+        Vectors::Shards(_, shards) => shards.awaits(slot, round),
+        Vectors::Sum(sum) => sum.awaits(slot, round),
     }
 }
 

@@ -11,10 +11,10 @@ use crate::attendance::Attendance;
 use crate::host::Host;
 use crate::intake::IntakeError;
 use crate::metrics::StudyMetrics;
-use crate::shards::ShardIntake;
 use crate::store::{StoreError, StudyKey};
 use crate::study::Study;
 use crate::sum::SumIntake;
+use crate::vectors::Vectors;
 
 /// Snapshot of studies and agents.
 #[derive(Default)]
@@ -30,12 +30,7 @@ pub(crate) struct Served {
     pub(crate) study: Arc<Study>,
     pub(crate) host: Arc<Mutex<Host>>,
     pub(crate) published: tokio::sync::watch::Receiver<Arc<crate::published::Published>>,
-    /// Intake of vectors that any replica may take. `None` if vectors go to the thread.
-    pub(crate) intake: Option<Arc<crate::intake::Intake>>,
-    /// Intake of vectors for a secure sum.
-    pub(crate) sum: Option<Arc<SumIntake>>,
-    /// Intake of vectors at this shard.
-    pub(crate) shards: Option<Arc<ShardIntake>>,
+    pub(crate) vectors: Vectors,
     pub(crate) attendance: Arc<Attendance>,
     pub(crate) deliveries: Arc<Deliveries>,
     /// Slot of each key, and whether the slot is revoked.
@@ -82,9 +77,7 @@ impl Registry {
                         study: Arc::clone(&known.study),
                         host: Arc::clone(&known.host),
                         published: known.published.clone(),
-                        intake: known.intake.clone(),
-                        sum: known.sum.clone(),
-                        shards: known.shards.clone(),
+                        vectors: known.vectors.clone(),
                         attendance: Arc::clone(&known.attendance),
                         deliveries: Arc::clone(&known.deliveries),
                         agents,
@@ -107,9 +100,12 @@ impl Registry {
                             continue;
                         }
                     };
-                    let shards = ShardIntake::of(&study, &shared.store, &shared.key, shared.lease);
-                    let shards = match shards {
-                        Ok(shards) => shards,
+                    let vectors = match sum {
+                        Some(sum) => Ok(Vectors::Sum(sum)),
+                        None => Vectors::of(&study, &shared.store, &shared.key, shared.lease),
+                    };
+                    let vectors = match vectors {
+                        Ok(vectors) => vectors,
                         // The registry is reread soon.
                         Err(IntakeError::Store(error)) => return Err(error),
                         Err(error) => {
@@ -125,7 +121,7 @@ impl Registry {
                         shared.ledgers.join(format!("{}.ledger.db", record.name)),
                         Arc::clone(&shared.store),
                         Arc::clone(&shared.key),
-                        (StudyMetrics::new(Arc::clone(&shared.metrics), &record.name), sum, shards),
+                        (StudyMetrics::new(Arc::clone(&shared.metrics), &record.name), vectors),
                     );
                     let host = match host {
                         Ok(host) => host,
@@ -140,9 +136,7 @@ impl Registry {
                         deliveries: Arc::default(),
                         study,
                         published: host.published.clone(),
-                        intake: host.intake.clone(),
-                        sum: host.sum.clone(),
-                        shards: host.shards.clone(),
+                        vectors: host.vectors.clone(),
                         host: Arc::new(Mutex::new(host)),
                         agents,
                     }

@@ -18,6 +18,7 @@ use super::{Shared, refusal};
 use crate::host::UploadAnswer;
 use crate::intake::{Intake, NotTaken};
 use crate::sum::{NotVerified, SumIntake};
+use crate::vectors::Vectors;
 
 /// `PUT /v1/studies/{study}/rounds/{round}/slots/{slot}`
 pub(super) async fn put(
@@ -33,8 +34,8 @@ pub(super) async fn put(
     }
     let served = asked.served;
     let body = Cleared(asked.body);
-    if let Some(sum) = served.sum.clone() {
-        return put_sealed(&served, sum, &body.0, (slot, round)).await;
+    if let Vectors::Sum(sum) = &served.vectors {
+        return put_sealed(&served, Arc::clone(sum), &body.0, (slot, round)).await;
     }
     let mut upload = Upload::from_bytes(&body.0, served.study.n_features)
         .map_err(|error| Refusal::new(error.code(), error.to_string()))?;
@@ -47,29 +48,32 @@ pub(super) async fn put(
     };
     drop(body);
     check_state(&served, round)?;
-    if let Some(shards) = &served.shards {
-        shards.post(&update).map_err(|not_taken| refused(&served, round, &not_taken))?;
-        served.attendance.delivered(slot, round);
-        return Ok(accepted());
-    }
-    if let Some(intake) = served.intake.clone() {
-        let answer = post(&served, intake, update).await?;
-        served.attendance.delivered(slot, round);
-        return Ok(answer);
-    }
+    let answer = match &served.vectors {
+        Vectors::Inbox(inbox) => post(&served, Arc::clone(inbox), update).await,
+        Vectors::Shards(_, shards) => {
+            let posted = shards.post(&update);
+            posted.map(|()| accepted()).map_err(|not_taken| refused(&served, round, &not_taken))
+        }
+        // Shares have been handled above.
+        Vectors::Thread | Vectors::Sum(_) => pass_on(&served, update).await,
+    }?;
+    served.attendance.delivered(slot, round);
+    Ok(answer)
+}
+
+/// Passes a vector to the study's thread.
+async fn pass_on(served: &Served, update: AgentUpdate) -> Result<Response, Refusal> {
+    let round = update.round;
     let busy = || {
         let message = "too many requests are waiting for this study; try again shortly";
         Refusal::new(ProblemCode::Busy, message)
     };
     let answered = served.with_host(|host| host.upload(update)).map_err(|_| busy())?;
     match answered.await {
-        Ok(UploadAnswer::Accepted) => {
-            served.attendance.delivered(slot, round);
-            Ok(accepted())
-        }
+        Ok(UploadAnswer::Accepted) => Ok(accepted()),
         Ok(UploadAnswer::Refused(rejected)) => Err(refusal::of_update(&rejected)),
         Ok(UploadAnswer::Closed) | Err(_) => {
-            check_state(&served, round)?;
+            check_state(served, round)?;
             let message = "the study's rounds are not running now; try again later";
             Err(Refusal::new(ProblemCode::Unavailable, message))
         }
