@@ -187,7 +187,7 @@ impl Dashboard {
         format!("{}?token={}", self.base, self.once.text())
     }
 
-    /// Stops the dashboard: event streams end, and other requests are completed within [`ANSWERS`].
+    /// Stops the dashboard: event streams end, and other requests have five seconds.
     pub async fn stop(self) {
         self.closes.send_replace(true);
         // A connection's panic is already in the log. A storage that does not respond must not

@@ -306,7 +306,7 @@ fn standings_table(standings: &[PlayerResult]) -> Markup {
 /// Writes the page atomically; on failure the file is unchanged.
 ///
 /// # Errors
-/// Those of [`page`], and if the file cannot be written.
+/// If the content cannot be read, or the file cannot be written.
 pub fn write(catalog: &Catalog, path: &Path) -> anyhow::Result<()> {
     let page = page(catalog)?;
     fedbo_report::write_whole(path, page.as_bytes())
