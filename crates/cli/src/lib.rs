@@ -84,7 +84,7 @@ pub fn run_program(arguments: impl IntoIterator<Item = OsString>) -> u8 {
 }
 
 /// Runs a command as a program: prints its error, survives a panic, and returns the exit status.
-/// `exits` know the errors of the calling program.
+/// `exits` lists the error types of the calling program.
 pub fn guarded(is_quiet: bool, exits: &[ExitOf], run: impl FnOnce() -> anyhow::Result<Exit>) -> u8 {
     if is_quiet {
         console::enable_quiet();

@@ -44,8 +44,8 @@ const EXITS: [ExitOf; 26] = [
     exit_of::<fedbo_transport::ListenError>,
 ];
 
-/// Returns the exit code of an error: that of the first cause which has one. `further` knows
-/// the other errors of the calling program.
+/// Returns the exit code of an error: that of the first cause which has one. `further`
+/// lists the program's other error types.
 pub fn of(error: &anyhow::Error, further: &[ExitOf]) -> Exit {
     let of_cause = |cause| EXITS.iter().chain(further).find_map(|of| of(cause));
     error.chain().find_map(of_cause).unwrap_or(Exit::Internal)

@@ -59,7 +59,8 @@ impl LedgerSource {
         }
     }
 
-    /// Returns the statement after each release.
+    /// Returns the charter, the entries and their total cost. For a coordinator's study this includes
+    /// releases that have not left yet: see [`released_before`](Self::released_before).
     ///
     /// # Errors
     /// If there is no ledger, or it cannot be read.
@@ -70,7 +71,8 @@ impl LedgerSource {
         }
     }
 
-    /// Returns the statement and the releases themselves.
+    /// Returns the statement and the releases themselves. For a coordinator's study this includes
+    /// releases that have not left yet: see [`released_before`](Self::released_before).
     ///
     /// # Errors
     /// If there is no ledger, or it cannot be read.

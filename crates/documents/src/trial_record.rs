@@ -10,12 +10,12 @@ use serde_json::Map;
 use fedbo_console::text::{number, quoted, timestamp};
 
 /// Prefix of the token of a holder that asked over HTTP.
-pub const PREFIX: &str = "serve:";
+pub const HTTP_HOLDER_PREFIX: &str = "serve:";
 
 /// Returns a thin worker's name from its token; `None` if the token is not a thin worker's.
 #[must_use]
 pub fn name_of(id: &str) -> Option<&str> {
-    Some(id.strip_prefix(PREFIX)?.split_once(':')?.0)
+    Some(id.strip_prefix(HTTP_HOLDER_PREFIX)?.split_once(':')?.0)
 }
 
 /// Version of the JSON documents printed by the study commands.

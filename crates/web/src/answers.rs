@@ -1,4 +1,4 @@
-//! HTTP responses shared by all servers of the command line.
+//! HTTP responses shared by all servers of this crate.
 
 use axum::body::Body;
 use axum::response::Response;

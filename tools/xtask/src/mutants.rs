@@ -194,6 +194,7 @@ impl MutationCopy {
             "crates",
             "examples",
             "docs",
+            "games",
             // A test about secrets reads the variables that the sources name.
             "python/fedbo",
             "tools",

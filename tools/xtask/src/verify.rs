@@ -115,6 +115,7 @@ impl Test {
             met.push(Need::Data);
         }
         stages.tests("feature otlp", with_otlp)?;
+        stages.step("program without games", without_games)?;
         stages.tests("research", research)?;
         stages.step("packages", || packages(self.long))?;
         stages.step("public interface of the library", api::check)?;
@@ -176,6 +177,11 @@ fn with_otlp() -> Result<tests::Tests> {
     let lint = [&["clippy"], &with[..], &["--all-targets", "--", "-D", "warnings"]].concat();
     run(&mut cargo(lint))?;
     tests::run(&mut cargo([&["test"], &with[..], &["--test", "services", "otlp::"]].concat()))
+}
+
+/// Lints the program without games, as a plain build has it.
+fn without_games() -> Result<()> {
+    run(&mut cargo(["clippy", "--package", "fedbo-cli", "--bins", "--", "-D", "warnings"]))
 }
 
 /// Lints, tests and documentation of the workspace `research`.

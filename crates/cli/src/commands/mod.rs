@@ -55,9 +55,10 @@ pub fn problems() -> &'static dyn Problems {
     PROBLEMS.get().copied().unwrap_or(&fedbo_problems::BuiltInProblems)
 }
 
-/// A command of games in a program that has none.
+/// Play games: needs a program built with --features games
 #[cfg(not(feature = "games"))]
 #[derive(clap::Args)]
+#[command(disable_help_flag = true)]
 pub(crate) struct NoGames {
     /// Arguments, which are not read
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
@@ -74,7 +75,8 @@ impl NoGames {
 /// The error of a command for games in a program without them.
 #[cfg(not(feature = "games"))]
 fn without_games() -> anyhow::Error {
-    let message = "this program was built without games; build it with: cargo build --release --features games";
+    let message = "this program was built without games; released programs have them, and in a clone: \
+                   cargo install --path crates/cli --features games";
     BadInput(message.to_owned()).into()
 }
 

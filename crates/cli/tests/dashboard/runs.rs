@@ -317,6 +317,7 @@ fn schedules_are_those_of_the_settings() {
     served.stop();
 }
 
+#[cfg(feature = "games")]
 #[test]
 fn a_game_has_the_standings_of_its_end() {
     let sandbox = Sandbox::new();

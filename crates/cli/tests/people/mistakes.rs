@@ -15,6 +15,9 @@ fn mistakes() {
     // Independent of the environment.
     cases.env("LANG", "C").env("NO_COLOR", "1");
     cases.case("tests/mistakes/*.trycmd");
+    if cfg!(not(feature = "games")) {
+        cases.skip("tests/mistakes/games.trycmd");
+    }
 }
 
 /// At least forty distinct mistakes, without duplicates.

@@ -1,7 +1,8 @@
 //! Classes of errors.
 //!
-//! Each error type that ends a command implements [`Classified`] beside its definition. Programs map the
-//! class to an exit code or a status of HTTP without knowing the variants.
+//! Each error type that ends a command implements [`Classified`] beside its definition. Programs map
+//! the class to an exit code without knowing the variants. Errors of games have an exit code of their
+//! own, and so no class.
 
 use std::error::Error;
 
@@ -24,7 +25,7 @@ pub enum Class {
 
 /// An error with a class.
 pub trait Classified: Error + 'static {
-    /// Returns the class of this error. An error that wraps another one has the class of the other.
+    /// Returns the class of this error: usually, for one that wraps another, the class of the other.
     fn class(&self) -> Class;
 }
 

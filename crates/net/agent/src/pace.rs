@@ -108,7 +108,7 @@ impl Pace {
         Duration::from_millis(self.longest_pause_ms(self.known.round))
     }
 
-    /// Longest pause before a retry: half of the round's collecting time. A round that waits for a
+    /// Longest pause before a retry: half of the round's collecting time, at least 500 ms. A round that waits for a
     /// server lasts its full time once the server is back, so the agent returns within it.
     fn longest_pause_ms(&self, round: u64) -> u64 {
         self.network.collect_ms_of(round).map_or(u64::MAX, |ms| (ms / 2).max(500))
@@ -222,8 +222,8 @@ impl Pace {
         Instant::At(known.began_ms.saturating_add(first).saturating_add(later))
     }
 
-    /// Returns the number of attempts whose waits double, and the longest wait, which later
-    /// attempts have at most.
+    /// Returns the number of attempts whose waits double, and the maximum wait of
+    /// later attempts.
     fn doublings(&self, round: u64) -> (u32, u64) {
         let most = RETRY_MS.1.min(self.longest_pause_ms(round));
         let n_doubled = (1..u64::BITS).find(|n| self.shortest_ms(round) << (n - 1) >= most);
@@ -253,8 +253,8 @@ impl Pace {
         {
             attempt += 1;
             if attempt > n_doubled {
-                // At a constant step, all but the last missed instants are skipped at once.
-                let n_missed = (now_ms - at).saturating_sub(most) / step_ms(most);
+                // At a constant step, all but the last few missed instants are skipped at once.
+                let n_missed = (now_ms - at).saturating_sub(most + PUNCTUAL_MS) / step_ms(most);
                 attempt = attempt.saturating_add(u32::try_from(n_missed).unwrap_or(u32::MAX));
             }
             instant = self.attempt_at(round, attempt);

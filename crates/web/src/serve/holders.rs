@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use fedbo_documents::trial_record::{PREFIX, name_of};
+use fedbo_documents::trial_record::{HTTP_HOLDER_PREFIX, name_of};
 use fedbo_storage::{Trial, TrialState, Worker};
 
 /// Returns a thin worker as a holder for the storage.
@@ -11,7 +11,7 @@ use fedbo_storage::{Trial, TrialState, Worker};
 /// The end of its process cannot be detected. Only its lease tells if it is alive, also across
 /// restarts of this server.
 pub(super) fn holder(name: &str, nonce: &str) -> Worker {
-    Worker { id: format!("{PREFIX}{name}:{nonce}"), process: None }
+    Worker { id: format!("{HTTP_HOLDER_PREFIX}{name}:{nonce}"), process: None }
 }
 
 /// Trials given to requests, by the asking worker's token.

@@ -88,7 +88,15 @@ impl Contents {
 fn bill_of_materials(release: &Release) -> Result<String> {
     const FILE: &str = "dist-sbom";
     let mut list = Command::new(installed("cargo-cyclonedx", CARGO_CYCLONEDX)?);
-    list.args(["cyclonedx", "--manifest-path", "crates/cli/Cargo.toml", "--format", "json"]);
+    list.args([
+        "cyclonedx",
+        "--features",
+        "games",
+        "--manifest-path",
+        "crates/cli/Cargo.toml",
+        "--format",
+        "json",
+    ]);
     list.args(["--spec-version", "1.5", "--override-filename", FILE, "--target", &release.triple]);
     list.current_dir(root()).env("SOURCE_DATE_EPOCH", &release.time);
     let listed = run(&mut list);
@@ -105,7 +113,7 @@ fn bill_of_materials(release: &Release) -> Result<String> {
     let list: Value = serde_json::from_str(&text)?;
     let names = list["components"].as_array().into_iter().flatten();
     let names: Vec<&str> = names.filter_map(|component| component["name"].as_str()).collect();
-    for expected in ["fedbo-strategies", "rustls", "rusqlite"] {
+    for expected in ["fedbo-strategies", "fedbo-play", "rustls", "rusqlite"] {
         ensure!(names.contains(&expected), "the list of crates lacks {expected}");
     }
     Ok(text)

@@ -423,6 +423,7 @@ fn variables_in_sources() -> Vec<(String, bool)> {
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..");
     let mut found = Vec::new();
     walk(&root.join("crates"), &mut found);
+    walk(&root.join("games"), &mut found);
     walk(&root.join("python/fedbo"), &mut found);
     found
 }
