@@ -71,16 +71,20 @@ impl LedgerSource {
         }
     }
 
-    /// Returns the statement and the releases themselves. For a coordinator's study this includes
-    /// releases that have not left yet: see [`released_before`](Self::released_before).
+    /// Returns the statement and the releases themselves.
     ///
     /// # Errors
-    /// If there is no ledger, or it cannot be read.
-    pub fn releases(&self) -> Result<(fedbo_ledger::Statement, Releases), LedgerError> {
-        match self.at() {
-            At::File(file) => fedbo_ledger::releases(&file),
-            At::Database(ledgers, name) => ledgers.releases(name),
+    /// If there is no ledger, it cannot be read, or it is that of a coordinator in this process, where
+    /// it holds releases before they leave (INV-9).
+    pub fn releases(&self) -> anyhow::Result<(fedbo_ledger::Statement, Releases)> {
+        if let Self::Coordinator(..) = self {
+            let message = format!("{self}: its releases are not read while it may be running");
+            return Err(BadInput(message).into());
         }
+        Ok(match self.at() {
+            At::File(file) => fedbo_ledger::releases(&file)?,
+            At::Database(ledgers, name) => ledgers.releases(name)?,
+        })
     }
 
     /// Returns the round before which all releases have left, for a study that may be running;
