@@ -108,8 +108,9 @@ impl Pace {
         Duration::from_millis(self.longest_pause_ms(self.known.round))
     }
 
-    /// Longest pause before a retry: half of the round's collecting time, at least 500 ms. A round that waits for a
-    /// server lasts its full time once the server is back, so the agent returns within it.
+    /// Longest pause before a retry: half of the round's collecting time, at least 500 ms. A round
+    /// that waits for a server lasts its full time once the server is back, so the agent returns
+    /// within it.
     fn longest_pause_ms(&self, round: u64) -> u64 {
         self.network.collect_ms_of(round).map_or(u64::MAX, |ms| (ms / 2).max(500))
     }
@@ -222,8 +223,7 @@ impl Pace {
         Instant::At(known.began_ms.saturating_add(first).saturating_add(later))
     }
 
-    /// Returns the number of attempts whose waits double, and the maximum wait of
-    /// later attempts.
+    /// Returns the number of attempts whose waits double, and the maximum wait of later attempts.
     fn doublings(&self, round: u64) -> (u32, u64) {
         let most = RETRY_MS.1.min(self.longest_pause_ms(round));
         let n_doubled = (1..u64::BITS).find(|n| self.shortest_ms(round) << (n - 1) >= most);
@@ -524,6 +524,19 @@ mod tests {
             assert!((away - 1_000..away + 27_000).contains(&at(due)), "{due:?}");
             assert!(at(pace.attempt_at(3, n - 1)) + 1_000 < away);
             assert_eq!(pace.due(3, n - 1, away), (n, due));
+        }
+    }
+
+    /// With rounds of a second, an agent that was refused for long is back within half a second.
+    #[test]
+    fn attempts_in_short_rounds_stay_within_half_of_one() {
+        let mut pace = pace(Some(1_000));
+        heard(&mut pace, 3, 0, 0);
+        for now in (5_000..60_000).step_by(777) {
+            let (n, _) = pace.due(3, 0, now);
+            let next = at(pace.attempt_at(3, n + 1));
+            assert!(next > at(pace.attempt_at(3, n)) && next <= now + 1_500, "{now}: {next}");
+            assert!(next - at(pace.attempt_at(3, n)) <= 500, "{now}: {next}");
         }
     }
 
